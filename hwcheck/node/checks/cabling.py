@@ -8,6 +8,8 @@ from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Rem
 from hwcheck.node.limits import AtMost
 from hwcheck.node.wire import Sample
 
+NEIGHBOR = Metric("neighbor", "", "what a port is cabled to: the switch, and the port there")
+
 
 @check(
     metrics=[
@@ -16,7 +18,7 @@ from hwcheck.node.wire import Sample
             "ports",
             "ports that say what they are cabled to",
         ),
-        Metric("neighbor", "", "what a port is cabled to: the switch, and the port there"),
+        NEIGHBOR,
         Metric(
             "ports_at_this_end",
             "ports",

@@ -14,6 +14,26 @@ OTHERS = ("nouveau", "nova_core", "nova-core", "nova")
 """The kernel's own drivers; vfio-pci is how a GPU is given to a guest."""
 
 
+DRIVER_VERSION = Metric(
+    "driver_version",
+    "",
+    "version of the loaded kernel module; NVML's where a container hides the module",
+    (
+        Equal(
+            FromInventory("driver_version"),
+            source="the inventory's hwcheck_driver_version",
+            confidence="inventory",
+        ),
+        like_most(
+            "NVIDIA driver, user mode libraries and fabric manager go by one version, and "
+            "jobs move between nodes; a fault that comes with a version is found only "
+            "where the others have one version"
+        ),
+    ),
+    fact="driver",
+)
+
+
 @check(
     metrics=[
         Metric(
@@ -38,24 +58,7 @@ OTHERS = ("nouveau", "nova_core", "nova-core", "nova")
                 ),
             ),
         ),
-        Metric(
-            "driver_version",
-            "",
-            "version of the loaded kernel module; NVML's where a container hides the module",
-            (
-                Equal(
-                    FromInventory("driver_version"),
-                    source="the inventory's hwcheck_driver_version",
-                    confidence="inventory",
-                ),
-                like_most(
-                    "NVIDIA driver, user mode libraries and fabric manager go by one version, and "
-                    "jobs move between nodes; a fault that comes with a version is found only "
-                    "where the others have one version"
-                ),
-            ),
-            fact="driver",
-        ),
+        DRIVER_VERSION,
         Metric(
             "nvml_driver_version",
             "",

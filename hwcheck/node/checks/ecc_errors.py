@@ -13,21 +13,24 @@ HOUR_S = 3600.0
 TOTALS = "NVML API Reference Guide, nvmlDeviceGetTotalEccErrors"
 
 
+ECC_UNCORRECTED_VOLATILE = Metric(
+    "ecc_uncorrected_volatile",
+    "errors",
+    "errors that could not be corrected, since the driver was loaded",
+    (
+        AtMost(
+            TOTALS + " (NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC); NVIDIA "
+            "Xid catalog, Xid 48: a double bit error ends the work that meets it",
+            fail=0,
+        ),
+    ),
+    required=True,
+)
+
+
 @check(
     metrics=[
-        Metric(
-            "ecc_uncorrected_volatile",
-            "errors",
-            "errors that could not be corrected, since the driver was loaded",
-            (
-                AtMost(
-                    TOTALS + " (NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC); NVIDIA "
-                    "Xid catalog, Xid 48: a double bit error ends the work that meets it",
-                    fail=0,
-                ),
-            ),
-            required=True,
-        ),
+        ECC_UNCORRECTED_VOLATILE,
         Metric(
             "ecc_corrected_volatile",
             "errors",

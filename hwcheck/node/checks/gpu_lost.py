@@ -10,23 +10,25 @@ from hwcheck.node.gpus import per_gpu
 from hwcheck.node.limits import Equal
 from hwcheck.node.wire import Sample
 
+GPU_ANSWER = Metric(
+    "gpu_answer",
+    "",
+    "ok, or NVML's words for a GPU that nothing can be asked of",
+    (
+        Equal(
+            "ok",
+            source="NVML API Reference Guide, nvmlReturn_t: NVML_ERROR_GPU_IS_LOST (the "
+            "GPU has fallen off the bus or has otherwise become inaccessible) and "
+            "NVML_ERROR_RESET_REQUIRED",
+        ),
+    ),
+    required=True,
+)
+
 
 @check(
     metrics=[
-        Metric(
-            "gpu_answer",
-            "",
-            "ok, or NVML's words for a GPU that nothing can be asked of",
-            (
-                Equal(
-                    "ok",
-                    source="NVML API Reference Guide, nvmlReturn_t: NVML_ERROR_GPU_IS_LOST (the "
-                    "GPU has fallen off the bus or has otherwise become inaccessible) and "
-                    "NVML_ERROR_RESET_REQUIRED",
-                ),
-            ),
-            required=True,
-        ),
+        GPU_ANSWER,
         Metric(
             "recovery_action",
             "",

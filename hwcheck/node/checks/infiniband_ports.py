@@ -107,6 +107,48 @@ driver or a reset of the port. When that was the kernel does not say, but not be
 rate since boot is never too high."""
 
 
+LINKED_STATE = Metric(
+    "linked_state",
+    "",
+    "logical state of a port whose physical link is up",
+    (
+        Equal(
+            ACTIVE,
+            source=IBTA + "port states: only a port that the subnet manager has made "
+            "active carries data",
+        ),
+    ),
+)
+PORT_RATE_GBPS = Metric(
+    "port_rate_gbps",
+    "Gb/s",
+    "rate of the port; 1e9 bit/s",
+    (like_most(ABI + "rate" + SAME_PORT, alike="board_id"),),
+)
+LINK_LAYER = Metric(
+    "link_layer",
+    "",
+    "InfiniBand or Ethernet",
+    (like_most(ABI + "link_layer" + SAME_PORT, alike="board_id"),),
+    required=True,
+)
+FIRMWARE = Metric(
+    "firmware",
+    "",
+    "firmware of the device",
+    (
+        like_most(DESIGN + "take the same firmware, on whichever node", alike="board_id"),
+        Equal(
+            FromSample("firmware_of_most"),
+            source=DESIGN + "take the same firmware",
+            confidence="derived",
+            otherwise="warn",
+        ),
+    ),
+    required=True,
+)
+
+
 @check(
     metrics=[
         Metric(
@@ -162,18 +204,7 @@ rate since boot is never too high."""
                 ),
             ),
         ),
-        Metric(
-            "linked_state",
-            "",
-            "logical state of a port whose physical link is up",
-            (
-                Equal(
-                    ACTIVE,
-                    source=IBTA + "port states: only a port that the subnet manager has made "
-                    "active carries data",
-                ),
-            ),
-        ),
+        LINKED_STATE,
         Metric(
             "port_lanes",
             "lanes",
@@ -187,12 +218,7 @@ rate since boot is never too high."""
                 ),
             ),
         ),
-        Metric(
-            "port_rate_gbps",
-            "Gb/s",
-            "rate of the port; 1e9 bit/s",
-            (like_most(ABI + "rate" + SAME_PORT, alike="board_id"),),
-        ),
+        PORT_RATE_GBPS,
         Metric(
             "rate_told",
             "",
@@ -213,29 +239,9 @@ rate since boot is never too high."""
                 ),
             ),
         ),
-        Metric(
-            "link_layer",
-            "",
-            "InfiniBand or Ethernet",
-            (like_most(ABI + "link_layer" + SAME_PORT, alike="board_id"),),
-            required=True,
-        ),
+        LINK_LAYER,
         Metric("board_id", "", "design of the card by its maker (PSID)"),
-        Metric(
-            "firmware",
-            "",
-            "firmware of the device",
-            (
-                like_most(DESIGN + "take the same firmware, on whichever node", alike="board_id"),
-                Equal(
-                    FromSample("firmware_of_most"),
-                    source=DESIGN + "take the same firmware",
-                    confidence="derived",
-                    otherwise="warn",
-                ),
-            ),
-            required=True,
-        ),
+        FIRMWARE,
         Metric(
             "firmware_of_most",
             "",

@@ -9,6 +9,26 @@ from hwcheck.node.gpus import AnswerOfKind, Survey, among_equals, of_kind
 from hwcheck.node.limits import Equal, FromSample, like_most
 from hwcheck.node.wire import Sample
 
+INFOROM_IMAGE = Metric(
+    "inforom_image",
+    "",
+    "version of the infoROM image",
+    (
+        Equal(
+            FromSample("inforom_image_of_most"),
+            source="derived from NVML API Reference Guide, "
+            "nvmlDeviceGetInforomImageVersion: boards of one model and PCI subsystem id "
+            "take the same image",
+            confidence="derived",
+            otherwise="warn",
+        ),
+        like_most(
+            "NVML API Reference Guide, nvmlDeviceGetInforomImageVersion: boards of one "
+            "model and PCI subsystem id take the same image, on whichever node"
+        ),
+    ),
+)
+
 
 @check(
     metrics=[
@@ -24,25 +44,7 @@ from hwcheck.node.wire import Sample
                 ),
             ),
         ),
-        Metric(
-            "inforom_image",
-            "",
-            "version of the infoROM image",
-            (
-                Equal(
-                    FromSample("inforom_image_of_most"),
-                    source="derived from NVML API Reference Guide, "
-                    "nvmlDeviceGetInforomImageVersion: boards of one model and PCI subsystem id "
-                    "take the same image",
-                    confidence="derived",
-                    otherwise="warn",
-                ),
-                like_most(
-                    "NVML API Reference Guide, nvmlDeviceGetInforomImageVersion: boards of one "
-                    "model and PCI subsystem id take the same image, on whichever node"
-                ),
-            ),
-        ),
+        INFOROM_IMAGE,
         Metric("inforom_image_of_most", "", "image that most boards of this kind have here"),
     ],
     remedy=Remedy(

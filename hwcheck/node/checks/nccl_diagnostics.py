@@ -29,6 +29,23 @@ RAS_METRICS = {
 }
 
 
+DIAG_P2P = Metric(
+    "diag_p2p",
+    "",
+    "verified, or what failed between the two GPUs in NCCL's words; of the node where NCCL "
+    "tests some pairs only, and does not name them",
+    (
+        Equal(
+            VERIFIED,
+            "NCCL User Guide, Troubleshooting, Diagnostics: a failure is one of the "
+            "system; NVIDIA/nccl src/diagnostics/p2p.cc, which has the words",
+            otherwise="warn",
+        ),
+    ),
+    required=True,
+)
+
+
 @check(
     metrics=[
         Metric(
@@ -37,21 +54,7 @@ RAS_METRICS = {
             "ordered pairs of GPUs between which NCCL wrote and read",
             required=True,
         ),
-        Metric(
-            "diag_p2p",
-            "",
-            "verified, or what failed between the two GPUs in NCCL's words; of the node where NCCL "
-            "tests some pairs only, and does not name them",
-            (
-                Equal(
-                    VERIFIED,
-                    "NCCL User Guide, Troubleshooting, Diagnostics: a failure is one of the "
-                    "system; NVIDIA/nccl src/diagnostics/p2p.cc, which has the words",
-                    otherwise="warn",
-                ),
-            ),
-            required=True,
-        ),
+        DIAG_P2P,
         *(
             Metric(
                 metric,

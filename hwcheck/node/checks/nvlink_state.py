@@ -41,6 +41,14 @@ class _Links(NamedTuple):
         return min((speed for speed in speeds if speed is not None), default=None)
 
 
+NVLINK_LINKS_INACTIVE = Metric(
+    "nvlink_links_inactive",
+    "links",
+    "NVLinks that the GPU has and that are not up",
+    required=True,
+)
+
+
 @check(
     metrics=[
         Metric(
@@ -64,12 +72,7 @@ class _Links(NamedTuple):
             "the most that a GPU of this model has up here",
             required=True,
         ),
-        Metric(
-            "nvlink_links_inactive",
-            "links",
-            "NVLinks that the GPU has and that are not up",
-            required=True,
-        ),
+        NVLINK_LINKS_INACTIVE,
         Metric(
             "switch_links_active",
             "links",

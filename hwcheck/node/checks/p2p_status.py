@@ -35,6 +35,12 @@ class _Pair(NamedTuple):
     status: P2PStatus
 
 
+PCIE_READ = Metric("pcie_read", "", "whether the first GPU may read the second's memory over PCIe")
+PCIE_WRITE = Metric(
+    "pcie_write", "", "whether the first GPU may write the second's memory over PCIe"
+)
+
+
 @check(
     metrics=[
         Metric(
@@ -49,8 +55,8 @@ class _Pair(NamedTuple):
             "whether the first GPU may write the second's memory, which NVLink joins" + CODES,
             (Equal("OK", source=NVLINKED),),
         ),
-        Metric("pcie_read", "", "whether the first GPU may read the second's memory over PCIe"),
-        Metric("pcie_write", "", "whether the first GPU may write the second's memory over PCIe"),
+        PCIE_READ,
+        PCIE_WRITE,
         Metric(
             "unlike_other_pairs",
             "",

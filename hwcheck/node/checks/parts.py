@@ -16,6 +16,36 @@ COMPARED_ELSEWHERE = ("gpu", "nic")
 """Parts whose firmware the checks vbios and infiniband_ports compare."""
 
 
+PART_MODEL = Metric("part_model", "", "what the part is")
+PART_NUMBER = Metric("part_number", "", "the maker's number of the part")
+PART_SERIAL = Metric("part_serial", "", "serial number of the part")
+PART_FIRMWARE = Metric(
+    "part_firmware",
+    "",
+    "firmware of a machine, processor, drive or NVSwitch",
+    (
+        like_most(
+            "DMTF DSP0134, BIOS Version, and what drivers give: nodes of one kind are "
+            "delivered with one firmware, and behave alike only with it",
+            alike="part_model",
+        ),
+        Equal(
+            FromSample("part_firmware_of_most"),
+            source="NVM Express Base Specification, Identify Controller, and Linux, "
+            "/proc/cpuinfo: parts of one model in one node take one firmware",
+            confidence="derived",
+            otherwise="warn",
+        ),
+    ),
+)
+PART_PLACE = Metric(
+    "part_place", "", "where the part is: in its rack, or among the GPUs of its node"
+)
+CARD_FIRMWARE = Metric(
+    "card_firmware", "", "firmware of a GPU or network card, compared by other checks"
+)
+
+
 @check(
     metrics=[
         Metric(
@@ -32,31 +62,13 @@ COMPARED_ELSEWHERE = ("gpu", "nic")
             ),
             required=True,
         ),
-        Metric("part_model", "", "what the part is"),
-        Metric("part_number", "", "the maker's number of the part"),
-        Metric("part_serial", "", "serial number of the part"),
-        Metric(
-            "part_firmware",
-            "",
-            "firmware of a machine, processor, drive or NVSwitch",
-            (
-                like_most(
-                    "DMTF DSP0134, BIOS Version, and what drivers give: nodes of one kind are "
-                    "delivered with one firmware, and behave alike only with it",
-                    alike="part_model",
-                ),
-                Equal(
-                    FromSample("part_firmware_of_most"),
-                    source="NVM Express Base Specification, Identify Controller, and Linux, "
-                    "/proc/cpuinfo: parts of one model in one node take one firmware",
-                    confidence="derived",
-                    otherwise="warn",
-                ),
-            ),
-        ),
+        PART_MODEL,
+        PART_NUMBER,
+        PART_SERIAL,
+        PART_FIRMWARE,
         Metric("part_firmware_of_most", "", "firmware that most parts of this model have here"),
-        Metric("part_place", "", "where the part is: in its rack, or among the GPUs of its node"),
-        Metric("card_firmware", "", "firmware of a GPU or network card, compared by other checks"),
+        PART_PLACE,
+        CARD_FIRMWARE,
     ],
     remedy=Remedy(
         cause="another part than was ordered, one that is missing, or firmware that an update "

@@ -20,6 +20,28 @@ from hwcheck.node.limits import AtLeast, FromSample, like_most
 from hwcheck.node.pcie import has_c2c, newest, slot_generation, widest
 from hwcheck.node.wire import Sample
 
+PCIE_LINK_WIDTH_MAX = Metric(
+    "pcie_link_width_max",
+    "lanes",
+    "lanes that both ends of the link have",
+    required=True,
+    setting=True,
+)
+PCIE_LINK_GENERATION_MAX = Metric(
+    "pcie_link_generation_max",
+    "",
+    "PCIe generation that both ends of the link reach",
+    (
+        like_most(
+            "nvmlDeviceGetMaxPcieLinkGeneration and the upstream port's max_link_speed in "
+            "sysfs, which a firmware setting lowers: slots of one name on hosts of one "
+            "kind are built alike",
+            by_slot=True,
+        ),
+    ),
+    required=True,
+)
+
 
 @check(
     metrics=[
@@ -38,13 +60,7 @@ from hwcheck.node.wire import Sample
             required=True,
             varies=OWN_MAXIMUM,
         ),
-        Metric(
-            "pcie_link_width_max",
-            "lanes",
-            "lanes that both ends of the link have",
-            required=True,
-            setting=True,
-        ),
+        PCIE_LINK_WIDTH_MAX,
         Metric(
             "pcie_link_generation",
             "",
@@ -52,20 +68,7 @@ from hwcheck.node.wire import Sample
             required=True,
             varies=IDLE_LINK,
         ),
-        Metric(
-            "pcie_link_generation_max",
-            "",
-            "PCIe generation that both ends of the link reach",
-            (
-                like_most(
-                    "nvmlDeviceGetMaxPcieLinkGeneration and the upstream port's max_link_speed in "
-                    "sysfs, which a firmware setting lowers: slots of one name on hosts of one "
-                    "kind are built alike",
-                    by_slot=True,
-                ),
-            ),
-            required=True,
-        ),
+        PCIE_LINK_GENERATION_MAX,
         Metric(
             "pcie_slot_generation",
             "",

@@ -24,6 +24,22 @@ open kernel modules (NVIDIA Driver Installation Guide, Kernel Modules: Turing an
 OPERATOR = "NVIDIA GPU Operator documentation, GPUDirect RDMA"
 
 
+GPUDIRECT_RDMA = Metric(
+    "gpudirect_rdma",
+    "",
+    "whether one of the two ways of GPUDirect RDMA is there: dma-buf, or the module",
+    (
+        Equal(
+            True,
+            source=OPERATOR + ": dma-buf with the open kernel modules on Linux 5.12 or "
+            "later, or nvidia-peermem",
+            otherwise="warn",
+        ),
+    ),
+    required=True,
+)
+
+
 @check(
     metrics=[
         Metric("peermem_module", "", "whether the peer memory module is loaded", required=True),
@@ -38,20 +54,7 @@ OPERATOR = "NVIDIA GPU Operator documentation, GPUDirect RDMA"
             "",
             "whether driver and kernel can hand GPU memory over as a dma-buf; it needs no module",
         ),
-        Metric(
-            "gpudirect_rdma",
-            "",
-            "whether one of the two ways of GPUDirect RDMA is there: dma-buf, or the module",
-            (
-                Equal(
-                    True,
-                    source=OPERATOR + ": dma-buf with the open kernel modules on Linux 5.12 or "
-                    "later, or nvidia-peermem",
-                    otherwise="warn",
-                ),
-            ),
-            required=True,
-        ),
+        GPUDIRECT_RDMA,
         Metric(
             "peermem_alone",
             "",

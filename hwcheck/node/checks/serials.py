@@ -16,6 +16,21 @@ class _Identity(NamedTuple):
     part_number: Optional[str]
 
 
+BOARD_SERIAL = Metric(
+    "board_serial",
+    "",
+    "serial number of the board; several GPUs may share a board",
+    varies=BY_IDENTITY,
+    fact="board",
+)
+BOARD_PART_NUMBER = Metric(
+    "board_part_number",
+    "",
+    "part number of the board",
+    varies=Varies("boards of one design are made under several; the GPUs are compared themselves"),
+)
+
+
 @check(
     metrics=[
         Metric(
@@ -37,21 +52,8 @@ class _Identity(NamedTuple):
             ),
             required=True,
         ),
-        Metric(
-            "board_serial",
-            "",
-            "serial number of the board; several GPUs may share a board",
-            varies=BY_IDENTITY,
-            fact="board",
-        ),
-        Metric(
-            "board_part_number",
-            "",
-            "part number of the board",
-            varies=Varies(
-                "boards of one design are made under several; the GPUs are compared themselves"
-            ),
-        ),
+        BOARD_SERIAL,
+        BOARD_PART_NUMBER,
     ],
     remedy=Remedy(
         cause="a board whose infoROM was written with that of another",

@@ -11,6 +11,36 @@ from hwcheck.node.wire import Sample
 NONE = "none"
 
 
+NCCL_VERSION = Metric(
+    "nccl_version",
+    "",
+    "NCCL that came with this torch; where none did, that of the system",
+    (
+        Equal(
+            FromInventory("nccl_version"),
+            source="the inventory's hwcheck_nccl_version",
+            confidence="inventory",
+        ),
+        like_most(
+            "NCCL chooses algorithms and transports by version, and ranks of different "
+            "versions may fail to connect or hang"
+        ),
+    ),
+    fact="nccl",
+)
+SYSTEM_NCCL_VERSION = Metric(
+    "system_nccl_version",
+    "",
+    "NCCL that the linker finds, for programs that bring none",
+    (
+        like_most(
+            "programs that bring no NCCL, such as nccl-tests, take the system's, and "
+            "their ranks must run one version"
+        ),
+    ),
+)
+
+
 @check(
     metrics=[
         Metric(
@@ -30,34 +60,8 @@ NONE = "none"
             ),
             fact="torch",
         ),
-        Metric(
-            "nccl_version",
-            "",
-            "NCCL that came with this torch; where none did, that of the system",
-            (
-                Equal(
-                    FromInventory("nccl_version"),
-                    source="the inventory's hwcheck_nccl_version",
-                    confidence="inventory",
-                ),
-                like_most(
-                    "NCCL chooses algorithms and transports by version, and ranks of different "
-                    "versions may fail to connect or hang"
-                ),
-            ),
-            fact="nccl",
-        ),
-        Metric(
-            "system_nccl_version",
-            "",
-            "NCCL that the linker finds, for programs that bring none",
-            (
-                like_most(
-                    "programs that bring no NCCL, such as nccl-tests, take the system's, and "
-                    "their ranks must run one version"
-                ),
-            ),
-        ),
+        NCCL_VERSION,
+        SYSTEM_NCCL_VERSION,
     ],
     remedy=Remedy(
         cause="an upgrade that did not reach this node, or an interpreter other than meant",

@@ -19,35 +19,52 @@ MOST_NICS = 32
 """NCCL uses no more (MAX_IB_DEVS, src/transport/net_ib)."""
 
 
+PCI_ADDRESS = Metric(
+    "pci_address",
+    "",
+    "PCI address of a GPU or an RDMA device",
+    required=True,
+    varies=BY_IDENTITY,
+)
+CPU_AFFINITY = Metric(
+    "cpu_affinity",
+    "",
+    "CPUs near the GPU",
+    varies=BY_SLOT,
+    of_some="goes by its slot",
+)
+NUMA_AFFINITY = Metric(
+    "numa_affinity",
+    "",
+    "NUMA nodes whose memory is near the GPU",
+    varies=BY_SLOT,
+    of_some="goes by its slot",
+)
+GPU_NUMA_ID = Metric(
+    "gpu_numa_id",
+    "",
+    "NUMA node that the GPU's own memory is",
+    varies=BY_SLOT,
+)
+NVSWITCH = Metric(
+    "nvswitch",
+    "",
+    "whether the GPU's NVLinks lead to NVSwitches",
+    of_some="of NVLinks that are up, which are counted",
+)
+PATH = Metric("path", "", "way between two GPUs: NV# that many NVLinks, " + WAY)
+NVLINK_GBPS = Metric(
+    "nvlink_gbps", "GB/s", "what the NVLinks of a pair carry each way, all together"
+)
+NIC_PATH = Metric("nic_path", "", "way between a GPU or an RDMA device and another one: " + WAY)
+
+
 @check(
     metrics=[
-        Metric(
-            "pci_address",
-            "",
-            "PCI address of a GPU or an RDMA device",
-            required=True,
-            varies=BY_IDENTITY,
-        ),
-        Metric(
-            "cpu_affinity",
-            "",
-            "CPUs near the GPU",
-            varies=BY_SLOT,
-            of_some="goes by its slot",
-        ),
-        Metric(
-            "numa_affinity",
-            "",
-            "NUMA nodes whose memory is near the GPU",
-            varies=BY_SLOT,
-            of_some="goes by its slot",
-        ),
-        Metric(
-            "gpu_numa_id",
-            "",
-            "NUMA node that the GPU's own memory is",
-            varies=BY_SLOT,
-        ),
+        PCI_ADDRESS,
+        CPU_AFFINITY,
+        NUMA_AFFINITY,
+        GPU_NUMA_ID,
         Metric(
             "numa_unknown",
             "",
@@ -62,12 +79,7 @@ MOST_NICS = 32
                 ),
             ),
         ),
-        Metric(
-            "nvswitch",
-            "",
-            "whether the GPU's NVLinks lead to NVSwitches",
-            of_some="of NVLinks that are up, which are counted",
-        ),
+        NVSWITCH,
         Metric(
             "nvlinks_unanswered",
             "links",
@@ -81,7 +93,7 @@ MOST_NICS = 32
             ),
             required=True,
         ),
-        Metric("path", "", "way between two GPUs: NV# that many NVLinks, " + WAY),
+        PATH,
         Metric(
             "nvlinks",
             "links",
@@ -97,8 +109,8 @@ MOST_NICS = 32
             ),
         ),
         Metric("nvlinks_of_peers", "links", "the most NVLinks of any pair like this one"),
-        Metric("nvlink_gbps", "GB/s", "what the NVLinks of a pair carry each way, all together"),
-        Metric("nic_path", "", "way between a GPU or an RDMA device and another one: " + WAY),
+        NVLINK_GBPS,
+        NIC_PATH,
     ],
     remedy=Remedy(
         cause="NVLinks that did not train (a bridge or board that is not seated, a damaged "

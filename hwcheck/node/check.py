@@ -109,6 +109,15 @@ class Metric:
     drawn_as: str = ""
 
 
+MEANING = "meaning"
+"""A metric of this name says in words what the others of its subject mean."""
+
+
+def in_words(meaning: str) -> Metric:
+    """Return the metric of a check that says in words what its others mean."""
+    return Metric(MEANING, "", meaning, of_some="of a GPU with something to say")
+
+
 @dataclass(frozen=True)
 class Remedy:
     """What to do when a check fails: likely cause, fix, a command that shows it, a role."""

@@ -16,6 +16,14 @@ from hwcheck.node.wire import Sample
 APPLICATION = "NVML API Reference Guide, nvmlDeviceGetApplicationsClock"
 
 
+APPLICATION_SM_CLOCK_MHZ = Metric(
+    "application_sm_clock_mhz",
+    "MHz",
+    "core clock that applications get",
+    of_some="of a GPU that the driver's power cap leaves alone for a while",
+)
+
+
 @check(
     metrics=[
         Metric(
@@ -43,12 +51,7 @@ APPLICATION = "NVML API Reference Guide, nvmlDeviceGetApplicationsClock"
             ),
             of_some="of a GPU that the driver's power cap leaves alone for a while",
         ),
-        Metric(
-            "application_sm_clock_mhz",
-            "MHz",
-            "core clock that applications get",
-            of_some="of a GPU that the driver's power cap leaves alone for a while",
-        ),
+        APPLICATION_SM_CLOCK_MHZ,
         Metric(
             "memory_clock_mhz",
             "MHz",

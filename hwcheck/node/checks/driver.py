@@ -34,6 +34,11 @@ DRIVER_VERSION = Metric(
 )
 
 
+NVML_STATUS = Metric(
+    "nvml_status", "", "ok, or NVML's own error", (Equal("ok", source=INIT),), required=True
+)
+
+
 @check(
     metrics=[
         Metric(
@@ -43,9 +48,7 @@ DRIVER_VERSION = Metric(
             (Equal(True, source=INIT + " (NVML_ERROR_DRIVER_NOT_LOADED)"),),
             required=True,
         ),
-        Metric(
-            "nvml_status", "", "ok, or NVML's own error", (Equal("ok", source=INIT),), required=True
-        ),
+        NVML_STATUS,
         Metric(
             "kernel_driver",
             "",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, List
 
-from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, Remedy, check, in_words
 from hwcheck.node.collective import gates
 from hwcheck.node.limits import Equal
 from hwcheck.node.wire import Sample
@@ -19,12 +19,7 @@ GATE_FIRED = Metric(
     (Equal(True, SOURCE, confidence="derived"),),
     required=True,
 )
-MEANING = Metric(
-    "meaning",
-    "",
-    "what the gate said of that leg",
-    of_some="of a GPU with something to say",
-)
+MEANING = in_words("what the gate said of that leg")
 GATE_ABSENT = Metric("gate_absent", "", "why a gate cannot be proven on this node")
 
 

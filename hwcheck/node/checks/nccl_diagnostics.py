@@ -21,11 +21,31 @@ from hwcheck.node.wire import Sample
 
 VERIFIED = "verified"
 NO_P2P = "NCCL uses no P2P between these GPUs"
+
+
+def _of_ras(name: str, words: str) -> Metric:
+    return Metric(
+        name,
+        "",
+        "ok, or what NCCL's RAS diagnostics complain of: %s" % words,
+        (
+            Equal(
+                FINE,
+                "NCCL User Guide, Troubleshooting, RAS, RAS Diagnostics; NVIDIA/nccl "
+                "src/ras/diagnostics_checks.cc, which has the words",
+                otherwise="warn",
+            ),
+        ),
+    )
+
+
+RAS_ECC = _of_ras("ras_ecc", "memory errors that could not be corrected")
+RAS_NVLINK = _of_ras("ras_nvlink", "NVLinks that are inactive, or more of them on some ranks")
 RAS_METRICS = {
-    "ras_inventory": (INVENTORY, "another number or model of GPUs from rank to rank"),
-    "ras_driver": (DRIVER, "another CUDA driver version from rank to rank"),
-    "ras_ecc": (ECC, "memory errors that could not be corrected"),
-    "ras_nvlink": (NVLINK, "NVLinks that are inactive, or more of them on some ranks"),
+    INVENTORY: _of_ras("ras_inventory", "another number or model of GPUs from rank to rank"),
+    DRIVER: _of_ras("ras_driver", "another CUDA driver version from rank to rank"),
+    ECC: RAS_ECC,
+    NVLINK: RAS_NVLINK,
 }
 
 
@@ -55,22 +75,7 @@ DIAG_P2P = Metric(
             required=True,
         ),
         DIAG_P2P,
-        *(
-            Metric(
-                metric,
-                "",
-                "ok, or what NCCL's RAS diagnostics complain of: %s" % words,
-                (
-                    Equal(
-                        FINE,
-                        "NCCL User Guide, Troubleshooting, RAS, RAS Diagnostics; NVIDIA/nccl "
-                        "src/ras/diagnostics_checks.cc, which has the words",
-                        otherwise="warn",
-                    ),
-                ),
-            )
-            for metric, (_, words) in RAS_METRICS.items()
-        ),
+        *RAS_METRICS.values(),
     ],
     remedy=Remedy(
         cause="a way between two GPUs that the driver grants and that does not carry data, or "
@@ -106,9 +111,9 @@ def nccl_diagnostics(node: Node) -> Iterator[Sample]:
     unused = report.active and not (report.untested or _tested(report))
     if unused and set(report.ras.values()) <= {FINE}:
         raise NotApplicable(NO_P2P)
-    for metric, (name, _) in RAS_METRICS.items():
+    for name, metric in RAS_METRICS.items():
         if name in report.ras:
-            yield Sample(metric, report.ras[name][:CUT])
+            yield Sample(metric.name, report.ras[name][:CUT])
     if unused:  # what RAS complains of is said nevertheless
         raise CouldNotMeasure(NO_P2P)
     if report.active:

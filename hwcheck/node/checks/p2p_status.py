@@ -41,14 +41,17 @@ PCIE_WRITE = Metric(
 )
 
 
+NVLINK_READ = Metric(
+    "nvlink_read",
+    "",
+    "whether the first GPU may read the second's memory, which NVLink joins" + CODES,
+    (Equal("OK", source=NVLINKED),),
+)
+
+
 @check(
     metrics=[
-        Metric(
-            "nvlink_read",
-            "",
-            "whether the first GPU may read the second's memory, which NVLink joins" + CODES,
-            (Equal("OK", source=NVLINKED),),
-        ),
+        NVLINK_READ,
         Metric(
             "nvlink_write",
             "",

@@ -25,6 +25,15 @@ TENSOR = ("bf16", "fp16")
 BITS = "NVML API Reference Guide, nvmlClocksThrottleReasonHwSlowdown, HwPowerBrakeSlowdown"
 
 
+POWER_LIMIT_W = Metric(
+    "power_limit_w",
+    "W",
+    "power limit that the driver enforces",
+    required=True,
+    setting=True,
+)
+
+
 @check(
     metrics=[
         Metric(
@@ -35,13 +44,7 @@ BITS = "NVML API Reference Guide, nvmlClocksThrottleReasonHwSlowdown, HwPowerBra
             past=Steady(-1, ratio=True, scatter=0.01, least=0.06),
             drawn_as="power under load",
         ),
-        Metric(
-            "power_limit_w",
-            "W",
-            "power limit that the driver enforces",
-            required=True,
-            setting=True,
-        ),
+        POWER_LIMIT_W,
         Metric(
             "power_percent",
             "%",

@@ -32,9 +32,13 @@ def _of_model(dtype: str) -> Metric:
     )
 
 
+BF16_TFLOPS = _of_model("bf16")
+
+
 @check(
     metrics=[
-        *map(_of_model, DTYPES),
+        BF16_TFLOPS,
+        *map(_of_model, DTYPES[1:]),
         Metric(
             "tflops",
             "TFLOP/s",

@@ -36,6 +36,9 @@ GROUPS = (
 STAGES = ("inventory", "idle", "prove", "load", "dcgm", "collectives")
 """The stages of an acceptance that run checks, in their order."""
 
+TIMED = ("load", "collectives")
+"""Those whose bandwidths are held against what a check says of links and software."""
+
 PROOFS = ("", "readings", "events")
 """What of a check's answer a fault's record for the vendor has."""
 
@@ -83,7 +86,7 @@ class Metric:
     - ``setting``: a number that somebody or the design sets, so it is alike or it is not.
     - ``varies``: it is not alike where all is well.
     - ``of_some``: why some of the GPUs of one kind have it and others do not.
-    - ``at_work``: a GPU of which it is told, and is not zero, is at work.
+    - ``at_work``: a GPU of which it is told is at work, of a count where it is not zero.
     - ``past``: it is held against the subject's former runs, and how.
     - ``follows``: checks whose complaints of the same subject say already that it changed.
     - ``fact``: what of a host or GPU it tells (``driver``), which figures go by.

@@ -95,6 +95,8 @@ def where_supported(
 
 NO_VGPU = "GPUs that are no vGPU"
 """What checks of what only a board has name as optional."""
+UP_NVLINKS = "of NVLinks that are up, which are counted"
+"""Why some of the GPUs of one kind have a metric of NVLinks alone."""
 
 
 def of_boards(node: Node, read: Callable[[Gpu], Iterator[Sample]]) -> Iterator[Sample]:

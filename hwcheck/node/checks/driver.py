@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, Varies, check
+from hwcheck.node.check import TIMED, CouldNotMeasure, Metric, Node, Remedy, Varies, check
 from hwcheck.node.limits import Equal, FromInventory, FromSample, like_most
 from hwcheck.node.wire import Sample
 
@@ -87,7 +87,7 @@ NVML_STATUS = Metric(
     group="software",
     explains_silence=True,
     stage="inventory",
-    beside=("load", "collectives"),
+    beside=TIMED,
 )
 def driver(node: Node) -> Iterator[Sample]:
     """Read the driver's version from the kernel and from NVML, and whether both work.

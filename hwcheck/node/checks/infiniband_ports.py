@@ -7,6 +7,7 @@ from typing import Dict, Iterator, List
 from hwcheck.node.check import (
     BY_AGE,
     BY_TRAFFIC,
+    TIMED,
     CouldNotMeasure,
     Metric,
     Node,
@@ -354,7 +355,7 @@ FIRMWARE = Metric(
     ),
     optional="RDMA devices",
     group="network",
-    beside=("load", "collectives"),
+    beside=TIMED,
 )
 def infiniband_ports(node: Node) -> Iterator[Sample]:
     """Read state, rate, firmware and error counters of every RDMA port.

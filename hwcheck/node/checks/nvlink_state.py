@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, List, NamedTuple, Optional
 
-from hwcheck.node.check import Gpu, Metric, Node, NotApplicable, Remedy, check
-from hwcheck.node.gpus import Survey, mig_is_on
+from hwcheck.node.check import TIMED, Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.gpus import UP_NVLINKS, Survey, mig_is_on
 from hwcheck.node.interconnect import links_to_switches
 from hwcheck.node.limits import AtLeast, Equal, FromModel, FromSample, like_most
 from hwcheck.node.quantities import NvLink
@@ -114,13 +114,13 @@ NVLINK_LINKS_INACTIVE = Metric(
                     confidence="derived",
                 ),
             ),
-            of_some="of NVLinks that are up, which are counted",
+            of_some=UP_NVLINKS,
         ),
         Metric(
             "nvlink_speed_of_peers_gbps",
             "GB/s",
             "speed of the fastest GPU of this model here",
-            of_some="of NVLinks that are up, which are counted",
+            of_some=UP_NVLINKS,
         ),
     ],
     remedy=Remedy(
@@ -133,7 +133,7 @@ NVLINK_LINKS_INACTIVE = Metric(
     optional="NVLink",
     group="NVLink, P2P",
     follows=("gpu_count", "mig"),
-    beside=("load", "collectives"),
+    beside=TIMED,
 )
 def nvlink_state(node: Node) -> Iterator[Sample]:
     """Count the NVLinks of each GPU that are up, read their speed, and compare within the node.

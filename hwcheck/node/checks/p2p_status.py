@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Dict, Iterator, List, NamedTuple, Tuple, Union
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import TIMED, CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
 from hwcheck.node.gpus import majority
 from hwcheck.node.interconnect import Interconnect, LinkedGpu, nvlinks
 from hwcheck.node.limits import Equal
@@ -110,7 +110,7 @@ NVLINK_READ = Metric(
     optional="a second GPU without MIG",
     group="NVLink, P2P",
     follows=("gpu_count", "mig", "virtualization"),
-    beside=("load", "collectives"),
+    beside=TIMED,
 )
 def p2p_status(node: Node) -> Iterator[Sample]:
     """Ask the driver for every ordered pair of GPUs what one may do in the other's memory.

@@ -7,6 +7,7 @@ from typing import Iterator
 from hwcheck.node.check import (
     IDLE_LINK,
     OWN_MAXIMUM,
+    TIMED,
     Gpu,
     Metric,
     Node,
@@ -98,7 +99,7 @@ PCIE_LINK_GENERATION_MAX = Metric(
     per_gpu=True,
     optional="GPUs that reach their host over PCIe",
     group="PCIe",
-    beside=("load", "collectives"),
+    beside=TIMED,
 )
 def pcie_link(node: Node) -> Iterator[Sample]:
     """Compare each GPU's PCIe link width with the widest that both ends of the link support.

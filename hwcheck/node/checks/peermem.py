@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from typing import Iterator, Sequence
 
-from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import (
+    TIMED,
+    CouldNotMeasure,
+    Gpu,
+    Metric,
+    Node,
+    NotApplicable,
+    Remedy,
+    check,
+)
 from hwcheck.node.limits import Equal
 from hwcheck.node.wire import Sample
 
@@ -96,7 +105,7 @@ GPUDIRECT_RDMA = Metric(
     optional="NVIDIA RDMA cards",
     group="network",
     follows=("infiniband_ports",),
-    beside=("load", "collectives"),
+    beside=TIMED,
 )
 def peermem(node: Node) -> Iterator[Sample]:
     """Look for the two ways in which a network card can reach GPU memory.

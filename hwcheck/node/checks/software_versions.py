@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import TIMED, Metric, Node, NotApplicable, Remedy, check
 from hwcheck.node.limits import Equal, FromInventory, like_most
 from hwcheck.node.wire import Sample
 
@@ -74,7 +74,7 @@ SYSTEM_NCCL_VERSION = Metric(
     optional="torch and NCCL",
     group="software",
     stage="inventory",
-    beside=("load", "collectives"),
+    beside=TIMED,
 )
 def software_versions(node: Node) -> Iterator[Sample]:
     """Read the versions of torch and NCCL from what is installed, without loading either.

@@ -5,7 +5,17 @@ from __future__ import annotations
 import itertools
 from typing import Dict, Iterator, List, Optional, Tuple
 
-from hwcheck.node.check import BY_IDENTITY, BY_SLOT, CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import (
+    BY_IDENTITY,
+    BY_SLOT,
+    TIMED,
+    CouldNotMeasure,
+    Metric,
+    Node,
+    Remedy,
+    check,
+)
+from hwcheck.node.gpus import UP_NVLINKS
 from hwcheck.node.interconnect import Interconnect, LinkedGpu, links_to, nvlink_gbps, nvlinks
 from hwcheck.node.limits import AtLeast, AtMost, Equal, FromSample
 from hwcheck.node.pcie import Place, pci_path, place_of
@@ -50,7 +60,7 @@ NVSWITCH = Metric(
     "nvswitch",
     "",
     "whether the GPU's NVLinks lead to NVSwitches",
-    of_some="of NVLinks that are up, which are counted",
+    of_some=UP_NVLINKS,
 )
 PATH = Metric("path", "", "way between two GPUs: NV# that many NVLinks, " + WAY)
 NVLINK_GBPS = Metric(
@@ -122,7 +132,7 @@ NIC_PATH = Metric("nic_path", "", "way between a GPU or an RDMA device and anoth
     ),
     per_gpu=True,
     group="NVLink, P2P",
-    beside=("load", "collectives"),
+    beside=TIMED,
 )
 def topology(node: Node) -> Iterator[Sample]:
     """Find the way between every two GPUs, and from each to RDMA devices, CPUs and memory.

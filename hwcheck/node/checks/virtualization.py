@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.node.check import TIMED, Metric, Node, Remedy, check
 from hwcheck.node.limits import Equal, FromInventory, like_most
 from hwcheck.node.wire import Sample
 
@@ -45,7 +45,7 @@ CONTAINER = Metric("container", "", "whether this login is in a container", requ
     group="host",
     explains_silence=True,
     stage="inventory",
-    beside=("load", "collectives"),
+    beside=TIMED,
 )
 def virtualization(node: Node) -> Iterator[Sample]:
     """Record whether the node is a virtual machine or a container, and its product name.

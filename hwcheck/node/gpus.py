@@ -20,7 +20,8 @@ from typing import (
     Union,
 )
 
-from hwcheck.node.check import CouldNotMeasure, Gpu, Node, NotApplicable
+from hwcheck.node.check import CouldNotMeasure, NotApplicable
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.threads import side_by_side
 from hwcheck.node.wire import Sample
 

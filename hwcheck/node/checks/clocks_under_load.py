@@ -5,11 +5,12 @@ from __future__ import annotations
 from statistics import median
 from typing import Iterator, List, Optional
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check
 from hwcheck.node.gpus import NO_VGPU
 from hwcheck.node.limits import AtLeast, FromSample
 from hwcheck.node.load.records import SW_POWER_CAP
 from hwcheck.node.load.summary import LEAST_SAMPLES, Loaded, peers_metric, percent, with_peers
+from hwcheck.node.node import Node
 from hwcheck.node.quantities import Clocks
 from hwcheck.node.wire import Sample
 

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, List, Mapping
 
-from hwcheck.node.check import (
-    BY_RUN,
-    WITHOUT_MIG,
-    CouldNotMeasure,
-    Metric,
-    Node,
-    Remedy,
-    check,
-    in_words,
-)
+from hwcheck.node.check import BY_RUN, WITHOUT_MIG, CouldNotMeasure, Metric, Remedy, check, in_words
 from hwcheck.node.limits import AtMost, Equal, like_most
 from hwcheck.node.load.summary import Loaded, kinds, load_of, per_loaded_gpu
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 REPRODUCIBLE = (

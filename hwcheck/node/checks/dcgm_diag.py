@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, Iterator, List, Tuple
 
-from hwcheck.node.check import CouldNotMeasure, Grounds, Metric, Node, Remedy, check, in_words
+from hwcheck.node.check import CouldNotMeasure, Grounds, Metric, Remedy, check, in_words
 from hwcheck.node.limits import AtMost
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 SOURCE = (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import TIMED, CouldNotMeasure, Metric, Node, Remedy, Varies, check
+from hwcheck.node.check import TIMED, CouldNotMeasure, Metric, Remedy, Varies, check
 from hwcheck.node.limits import Equal, FromInventory, FromSample, like_most
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 INIT = "NVML API Reference Guide, nvmlInit_v2: what it returns when the driver cannot be used"

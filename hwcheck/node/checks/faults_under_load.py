@@ -5,18 +5,10 @@ from __future__ import annotations
 from typing import Dict, Iterator, List, Tuple
 
 from hwcheck.node import xids
-from hwcheck.node.check import (
-    CouldNotMeasure,
-    Gpu,
-    Metric,
-    Node,
-    NotApplicable,
-    Remedy,
-    check,
-    in_words,
-)
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check, in_words
 from hwcheck.node.gpus import per_gpu
 from hwcheck.node.limits import AtMost, Equal
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.quantities import GpuEvent, Reported
 from hwcheck.node.wire import Sample
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, List
 
-from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, Remedy, check, in_words
+from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Remedy, check, in_words
 from hwcheck.node.collective import gates
 from hwcheck.node.limits import Equal
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 SOURCE = "a control that must fail: a gate that was never seen to fire proves nothing when silent"

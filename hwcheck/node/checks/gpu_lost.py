@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.node import xids
-from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check
 from hwcheck.node.gpus import per_gpu
 from hwcheck.node.limits import Equal
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 GPU_ANSWER = Metric(

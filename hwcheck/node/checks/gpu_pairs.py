@@ -5,9 +5,10 @@ from __future__ import annotations
 from statistics import median
 from typing import Dict, Iterator, List, Sequence, Tuple
 
-from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.interconnect import Interconnect
 from hwcheck.node.limits import AtLeast, Equal, Steady
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.pairs.records import CHECK_OFF, PairCopy, PairsRun
 from hwcheck.node.wire import DRIVER_ANSWERS, Sample
 

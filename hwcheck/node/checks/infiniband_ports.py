@@ -10,7 +10,6 @@ from hwcheck.node.check import (
     TIMED,
     CouldNotMeasure,
     Metric,
-    Node,
     NotApplicable,
     Remedy,
     check,
@@ -27,6 +26,7 @@ from hwcheck.node.limits import (
     FromSample,
     like_most,
 )
+from hwcheck.node.node import Node
 from hwcheck.node.ports import near_gpus, sites
 from hwcheck.node.wire import Sample
 

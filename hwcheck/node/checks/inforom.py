@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Tuple
 
-from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Remedy, check
 from hwcheck.node.gpus import AnswerOfKind, Survey, among_equals, of_kind
 from hwcheck.node.limits import Equal, FromSample, like_most
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 INFOROM_IMAGE = Metric(

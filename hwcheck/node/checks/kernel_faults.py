@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Dict, Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check, in_words
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check, in_words
 from hwcheck.node.kernel_faults import DAY_S, KINDS, WORDS, faults
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.collective.nccl_diag import (
     CUT,
     DRIVER,
@@ -17,6 +17,7 @@ from hwcheck.node.collective.nccl_diag import (
     read,
 )
 from hwcheck.node.limits import Equal
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 VERIFIED = "verified"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, List, NamedTuple, Optional
 
-from hwcheck.node.check import TIMED, Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import TIMED, Metric, NotApplicable, Remedy, check
 from hwcheck.node.gpus import UP_NVLINKS, Survey, mig_is_on
 from hwcheck.node.interconnect import links_to_switches
 from hwcheck.node.limits import AtLeast, Equal, FromModel, FromSample, like_most
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.quantities import NvLink
 from hwcheck.node.wire import Sample
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Dict, Iterator, List, NamedTuple, Tuple, Union
 
-from hwcheck.node.check import TIMED, CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import TIMED, CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.gpus import majority
 from hwcheck.node.interconnect import Interconnect, LinkedGpu, nvlinks
 from hwcheck.node.limits import Equal
+from hwcheck.node.node import Node
 from hwcheck.node.quantities import P2PStatus
 from hwcheck.node.threads import side_by_side
 from hwcheck.node.wire import Sample

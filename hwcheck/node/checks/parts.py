@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Dict, Iterator, Optional, Tuple
 
-from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.gpus import AnswerOfKind, Survey, among_equals
 from hwcheck.node.host.facts import Part
 from hwcheck.node.limits import AtLeast, Equal, FromSample, like_most
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.quantities import RackPlace
 from hwcheck.node.wire import Sample
 

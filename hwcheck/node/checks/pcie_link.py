@@ -4,20 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import (
-    IDLE_LINK,
-    OWN_MAXIMUM,
-    TIMED,
-    Gpu,
-    Metric,
-    Node,
-    NodeHost,
-    Remedy,
-    Varies,
-    check,
-)
+from hwcheck.node.check import IDLE_LINK, OWN_MAXIMUM, TIMED, Metric, Remedy, Varies, check
 from hwcheck.node.gpus import is_vgpu, where_supported
 from hwcheck.node.limits import AtLeast, FromSample, like_most
+from hwcheck.node.node import Gpu, Node, NodeHost
 from hwcheck.node.pcie import has_c2c, newest, slot_generation, widest
 from hwcheck.node.wire import Sample
 

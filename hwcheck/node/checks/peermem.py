@@ -5,17 +5,9 @@ from __future__ import annotations
 import re
 from typing import Iterator, Sequence
 
-from hwcheck.node.check import (
-    TIMED,
-    CouldNotMeasure,
-    Gpu,
-    Metric,
-    Node,
-    NotApplicable,
-    Remedy,
-    check,
-)
+from hwcheck.node.check import TIMED, CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.limits import Equal
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 MODULES = ("nvidia_peermem", "nv_peer_mem")

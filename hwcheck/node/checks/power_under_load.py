@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import Iterator, List
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check
 from hwcheck.node.gpus import NO_VGPU
 from hwcheck.node.limits import AtLeast, AtMost, Steady
 from hwcheck.node.load.records import HW_POWER_BRAKE, HW_SLOWDOWN, HW_THERMAL, SW_THERMAL
@@ -17,6 +17,7 @@ from hwcheck.node.load.summary import (
     share_percent,
     with_peers,
 )
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 LOW_SHARE = 0.75

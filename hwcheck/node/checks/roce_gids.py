@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping
 
-from hwcheck.node.check import Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import Metric, NotApplicable, Remedy, check
 from hwcheck.node.host.facts import Gid
 from hwcheck.node.limits import AtLeast
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 ROCE_V2 = "RoCE v2"

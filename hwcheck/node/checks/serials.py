@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, NamedTuple, Optional
 
-from hwcheck.node.check import BY_IDENTITY, Gpu, Metric, Node, Remedy, Varies, check
+from hwcheck.node.check import BY_IDENTITY, Metric, Remedy, Varies, check
 from hwcheck.node.gpus import Survey
 from hwcheck.node.limits import AtMost
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check, in_words
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check, in_words
 from hwcheck.node.gpus import NO_VGPU
 from hwcheck.node.limits import AtLeast, AtMost, Equal, Steady
 from hwcheck.node.load.summary import Loaded, load_of, per_loaded_board
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 TEMPERATURE_SLOWDOWN_C = Metric(

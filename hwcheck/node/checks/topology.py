@@ -5,19 +5,11 @@ from __future__ import annotations
 import itertools
 from typing import Dict, Iterator, List, Optional, Tuple
 
-from hwcheck.node.check import (
-    BY_IDENTITY,
-    BY_SLOT,
-    TIMED,
-    CouldNotMeasure,
-    Metric,
-    Node,
-    Remedy,
-    check,
-)
+from hwcheck.node.check import BY_IDENTITY, BY_SLOT, TIMED, CouldNotMeasure, Metric, Remedy, check
 from hwcheck.node.gpus import UP_NVLINKS
 from hwcheck.node.interconnect import Interconnect, LinkedGpu, links_to, nvlink_gbps, nvlinks
 from hwcheck.node.limits import AtLeast, AtMost, Equal, FromSample
+from hwcheck.node.node import Node
 from hwcheck.node.pcie import Place, pci_path, place_of
 from hwcheck.node.wire import Sample
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Dict, Iterator, List, Set
 
 from hwcheck.node import xids
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check, in_words
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check, in_words
 from hwcheck.node.limits import AtMost
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 CATALOG = "NVIDIA, Xid Errors, Xid catalog: resolution bucket "

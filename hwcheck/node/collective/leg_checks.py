@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from typing import Callable, Iterator, Tuple, Union
 
-from hwcheck.node.check import (
-    BY_RUN,
-    WITHOUT_MIG,
-    Check,
-    Function,
-    Metric,
-    Node,
-    Remedy,
-    Varies,
-    check,
-)
+from hwcheck.node.check import BY_RUN, WITHOUT_MIG, Check, Function, Metric, Remedy, Varies, check
 from hwcheck.node.collective.spec import EVERY_NODE_LEGS
 from hwcheck.node.limits import Equal, Steady
+from hwcheck.node.node import Node
 from hwcheck.node.wire import DRIVER_ANSWERS, Leg, Sample
 
 BUSBW_SOURCE = "NVIDIA/nccl-tests, doc/PERFORMANCE.md"

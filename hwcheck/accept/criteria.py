@@ -23,6 +23,11 @@ from hwcheck.errors import UsageError
 from hwcheck.judge import models
 from hwcheck.judge.expectation import LEGS
 from hwcheck.node import checks
+from hwcheck.node.check import Check, Metric
+from hwcheck.node.checks.all_reduce import all_reduce
+from hwcheck.node.checks.hbm_bandwidth import COPY_GBPS, hbm_bandwidth
+from hwcheck.node.checks.sustained_tflops import BF16_TFLOPS, sustained_tflops
+from hwcheck.node.collective.leg_checks import BUSBW_GBPS
 from hwcheck.text import line
 
 MOST_BYTES = 1 << 20
@@ -33,8 +38,8 @@ RESERVED = ("gpu", "other")
 """Ids of lines that the record has besides those of the criteria (``hwcheck.accept.evidence``)."""
 LISTS = ("checks", "same_as", "roles")
 OF_MODELS = {
-    "bf16_tflops": ("sustained_tflops", "bf16_tflops", "dense bf16 products that a GPU keeps up"),
-    "memory_gbps": ("hbm_bandwidth", "copy_gbps", "copies within a GPU's memory"),
+    BF16_TFLOPS.name: (sustained_tflops, BF16_TFLOPS, "dense bf16 products that a GPU keeps up"),
+    "memory_gbps": (hbm_bandwidth, COPY_GBPS, "copies within a GPU's memory"),
 }
 """Figures of a model, and the check and the metric that measure them."""
 TARGET_PERCENT = 5.0
@@ -224,17 +229,17 @@ def _figures_of(model: models.Model) -> Iterator[tuple[str, str, str, dict[str, 
             text = f"{what}: {figure.sustained:g} of {figure.value:g} {figure.unit}"
             source = f"{figure.source}; {figure.sustained_source}"
             yield text, source, "load", _border(check, metric, least, "hwcheck/judge/models")
-    published = [row for row in model.busbw if row.collective == "all_reduce" and row.gpus == 8]
+    published = [row for row in model.busbw if row.collective == all_reduce.id and row.gpus == 8]
     if published:
         least_row = min(published, key=lambda row: row.value)
         text = f"all_reduce of 8 GPUs: {least_row.value:g} GB/s at {least_row.size} were published"
-        border = _border("all_reduce", "busbw_gbps", least_row.value, least_row.source)
+        border = _border(all_reduce, BUSBW_GBPS, least_row.value, least_row.source)
         border["tolerance_percent"] = BUSBW_PERCENT
         yield text, least_row.source, "collectives", border
 
 
-def _border(check: str, metric: str, least: float, source: str) -> dict[str, Any]:
-    border: dict[str, Any] = {"check": check, "metric": metric, "at_least": least}
+def _border(check: Check, metric: Metric, least: float, source: str) -> dict[str, Any]:
+    border: dict[str, Any] = {"check": check.id, "metric": metric.name, "at_least": least}
     return {**border, "tolerance_percent": TARGET_PERCENT, "source": source}
 
 

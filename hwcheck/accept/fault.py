@@ -13,6 +13,9 @@ from hwcheck.advise.records import Diagnosis
 from hwcheck.judge.host_case import gpus_of, samples_of, values_of
 from hwcheck.judge.records import Finding
 from hwcheck.node import checks
+from hwcheck.node.check import Check
+from hwcheck.node.checks.inforom import INFOROM_IMAGE, inforom
+from hwcheck.node.checks.serials import BOARD_PART_NUMBER, BOARD_SERIAL, serials
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import line, quantity
@@ -189,8 +192,8 @@ def _without_secrets(text: str) -> str:
 
 
 def _gpus(record: HostRecord, failed: Collection[str]) -> Iterator[GpuParts]:
-    parts = _by_subject(samples_of(record, "serials"))
-    images = _by_subject(samples_of(record, "inforom"))
+    parts = _by_subject(samples_of(record, serials))
+    images = _by_subject(samples_of(record, inforom))
     for gpu in gpus_of(record):
         slot = f"gpu{gpu.index}"
         of_it = parts.get(slot, {})
@@ -198,11 +201,11 @@ def _gpus(record: HostRecord, failed: Collection[str]) -> Iterator[GpuParts]:
             slot=slot,
             pci_address=line(gpu.pci_address, 40),
             model=line(gpu.name, 80),
-            serial=line(gpu.serial or of_it.get("board_serial", ""), 60),
+            serial=line(gpu.serial or of_it.get(BOARD_SERIAL.name, ""), 60),
             uuid=line(gpu.uuid, 80),
-            part_number=line(of_it.get("board_part_number", ""), 60),
+            part_number=line(of_it.get(BOARD_PART_NUMBER.name, ""), 60),
             vbios=line(gpu.vbios, 40),
-            inforom=line(images.get(slot, {}).get("inforom_image", ""), 40),
+            inforom=line(images.get(slot, {}).get(INFOROM_IMAGE.name, ""), 40),
             failed=slot in failed,
         )
 
@@ -221,22 +224,22 @@ def _criteria(record: HostRecord, findings: Iterable[Finding]) -> Iterator[Crite
         for metric in check.metrics:
             if metric.proof is None:
                 continue
-            subjects = values_of(record, check.id, metric.name)
+            subjects = values_of(record, check, metric)
             gpus = tuple(name for name in subjects if (check.id, metric.name, name) in failed)
             state = "met" if gpus else "not met" if subjects else "not measured"
             yield Criterion(metric.proof.text, metric.proof.source, state, gpus)
     yield Criterion(FIELD_DIAGNOSTIC, RMA, "not measured")
 
 
-def _proving(proof: str) -> Iterator[str]:
-    return (check.id for check in checks.load().values() if check.proof == proof)
+def _proving(proof: str) -> Iterator[Check]:
+    return (check for check in checks.load().values() if check.proof == proof)
 
 
 def _readings(record: HostRecord) -> Iterator[tuple[str, str, str]]:
     for check in _proving("readings"):
         for sample in samples_of(record, check):
             if sample.value not in (0, 0.0, False):
-                about = f"{check}: {line(sample.metric, 60)}"
+                about = f"{check.id}: {line(sample.metric, 60)}"
                 yield about, line(sample.subject, 60), quantity(sample.value, sample.unit)
 
 

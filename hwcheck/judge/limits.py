@@ -13,7 +13,7 @@ from hwcheck.judge.host_case import HostCase, NodeFacts
 from hwcheck.judge.models import model_of
 from hwcheck.judge.readings import Readings
 from hwcheck.judge.records import UNLIKE, Finding, absent, unmeasured
-from hwcheck.node.check import Check, Metric
+from hwcheck.node.check import MEANING, Check, Metric
 from hwcheck.node.collective.leg_checks import leg_samples
 from hwcheck.node.limits import (
     OPERANDS,
@@ -37,9 +37,6 @@ REMEMBERED = 8192
 """Different answers that are kept for hosts to come; what most give is among the first."""
 
 SAME_MODEL = "majority of the GPUs of one model in the node: what one of them has, all have"
-
-MEANING = "meaning"
-"""A metric of this name says in words what the others of its subject mean."""
 
 
 class Limits:

@@ -57,7 +57,14 @@ def judge_neighbors(
     ``findings`` are those of each host so far: of what is complained of nothing is said again. What
     most like hosts show of the same slot is how they are made, or meant.
     """
-    odd = [list(_odd(host, of_host)) for host, of_host in zip(hosts, findings, strict=True)]
+    telling = {
+        check.id: {metric.name: metric for metric in check.metrics if metric.at_work}
+        for check in (hosts[0].checks.values() if hosts else ())
+        if check and any(metric.at_work for metric in check.metrics)
+    }
+    odd = [
+        list(_odd(host, of_host, telling)) for host, of_host in zip(hosts, findings, strict=True)
+    ]
     kinds = Counter(host.facts.kinds for host in hosts)
     shown = Counter(
         (host.facts.kinds, each.check.id, each.metric.name, each.gpu)
@@ -84,7 +91,9 @@ def judge_neighbors(
                 )
 
 
-def _odd(host: HostCase, findings: Sequence[Finding]) -> Iterator[Odd]:
+def _odd(
+    host: HostCase, findings: Sequence[Finding], telling: Mapping[str, Mapping[str, Metric]]
+) -> Iterator[Odd]:
     boards: dict[str, list[str]] = {}
     for gpu, board in host.facts.boards.items():
         boards.setdefault(board, []).append(gpu)
@@ -92,7 +101,7 @@ def _odd(host: HostCase, findings: Sequence[Finding]) -> Iterator[Odd]:
     if not alike:
         return
     bad = {(f.check, f.subject) for f in findings if f.outcome != "pass"}
-    at_work = _at_work(host)
+    at_work = _at_work(host, telling)
     unlike: set[tuple[str, str]] = set()
     named = {(f.subject, f.unit or f.metric) for f in findings if f.outcome != "pass"}
     for check, answer in host.judged_answers:
@@ -145,13 +154,14 @@ def _silent(
                         yield Odd(check, UNANSWERED, gpu, True, limit, reason, SOURCE)
 
 
-def _at_work(host: HostCase) -> set[str]:
-    """Return the GPUs on which somebody computes or draws."""
+def _at_work(host: HostCase, telling: Mapping[str, Mapping[str, Metric]]) -> set[str]:
+    """Return the GPUs on which somebody computes or draws; ``telling`` has by check what tells."""
     busy: set[str] = set()
-    for check, answer in host.judged_answers:
-        telling = {metric.name for metric in check.metrics if metric.at_work}
-        for sample in answer.samples if telling else ():
-            if sample.metric in telling and sample.value:
+    for check, metrics in telling.items():
+        answer = host.answers.get(check)
+        for sample in answer.samples if answer else ():
+            metric = metrics.get(sample.metric)
+            if metric and (sample.value or not metric.unit):
                 busy.add(sample.subject)
     return busy
 

@@ -40,8 +40,6 @@ DRIFTS, FLAPS, GREW = "a night since about", "comes and goes", " grew by "
 MOST_RUNS = 90
 """So many runs back it looks."""
 
-PER_GPU = ("vbios", "board")
-
 
 def judge_own_past(
     run: Run, hosts: Sequence[HostCase], findings: Sequence[Sequence[Finding]], past: Past
@@ -127,15 +125,15 @@ def _new_references(past: Past, hosts: Mapping[str, HostCase]) -> Iterator[Findi
             ]
             for name, was, value in changed:
                 check, metric = checks.telling(name)
-                subject = of.subject if is_gpu(of.subject) and name in PER_GPU else "node"
-                if (of.host, name, subject) in given or check not in hosts[of.host].checks:
+                subject = of.subject if is_gpu(of.subject) and check.per_gpu else "node"
+                if (of.host, name, subject) in given or check.id not in hosts[of.host].checks:
                     continue
                 given.add((of.host, name, subject))
                 yield Finding(
                     host=of.host,
-                    check=check,
+                    check=check.id,
                     outcome="pass",
-                    metric=metric,
+                    metric=metric.name,
                     subject=subject,
                     value=value,
                     limit=f"{OWN_PAST} has another {name}: {line(was, 120)}",

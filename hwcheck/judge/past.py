@@ -19,11 +19,10 @@ from hwcheck.judge.legs import LEAST_BYTES, PLAUSIBLE_BUSBW_GBPS, is_clean
 from hwcheck.judge.readings import implausible
 from hwcheck.node import checks
 from hwcheck.node.check import Metric
+from hwcheck.node.collective.leg_checks import BUSBW_GBPS
 from hwcheck.node.collective.spec import SITE
 from hwcheck.node.wire import CheckResult, Leg
 from hwcheck.results.run_folder import HostRecord, Run
-
-BUSBW = "busbw_gbps"
 
 
 class PastRun(NamedTuple):
@@ -174,7 +173,7 @@ def _of_legs(host: str, result: CheckResult) -> Iterator[tuple[PastSeries, float
         for size in leg.sizes:
             if size.size_bytes >= LEAST_BYTES and low <= size.busbw_gbps <= high:
                 subject = f"leg {leg.leg}"
-                of = PastSeries(host, result.check, BUSBW, subject, size.size_bytes)
+                of = PastSeries(host, result.check, BUSBW_GBPS.name, subject, size.size_bytes)
                 yield of, size.busbw_gbps, leg
 
 

@@ -16,6 +16,7 @@ from hwcheck.judge.mnnvl import WAY
 from hwcheck.judge.models import model_of, models
 from hwcheck.judge.models.records import size_bytes
 from hwcheck.judge.records import MULTI_HOST, Finding
+from hwcheck.node.checks.virtualization import PRODUCT, virtualization
 from hwcheck.results.multi_host import MNNVL_OFF, MultiHostRun
 from hwcheck.shipped import parse_yaml
 from hwcheck.text import number
@@ -74,7 +75,7 @@ def _fitting(host: HostCase, run: MultiHostRun) -> Iterator[PublishedBusbw]:
     if len(kinds) != 1 or "" in kinds:
         return
     (kind,) = kinds
-    product = str(values_of(host.record, "virtualization", "product").get("node", "")).lower()
+    product = str(values_of(host.record, virtualization, PRODUCT).get("node", "")).lower()
     by_nvlink = any(WAY in each.facts for each in run.transport)
     rows = _within_a_domain(kind) if by_nvlink else published()[1]
     for row in rows:

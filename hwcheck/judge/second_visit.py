@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hwcheck.judge.expectation import BUSBW, on_a_border
+from hwcheck.judge.expectation import on_a_border
 from hwcheck.judge.host_case import HostCase, node_facts
 from hwcheck.judge.limits import judge_answer
 from hwcheck.judge.records import Finding, unmeasured
+from hwcheck.node.collective.leg_checks import BUSBW_GBPS
 from hwcheck.results.run_folder import Run
 from hwcheck.results.site_limits import ignored
 
@@ -31,7 +32,7 @@ def legs_on_a_border(run: Run) -> dict[str, LegsByCheck]:
         by_check = {
             result.check: legs
             for result in record.report.results
-            if f"{result.check}.{BUSBW}" not in not_judged
+            if f"{result.check}.{BUSBW_GBPS.name}" not in not_judged
             and (legs := on_a_border(result.legs, record, facts))
         }
         if by_check:

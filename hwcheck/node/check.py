@@ -1,19 +1,28 @@
-"""What a check is, and what it may ask of the node it runs on."""
+"""What a check is and may declare. What it may ask of its node is in ``node``."""
 
 from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import Callable, Iterator, Optional, Protocol, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional, Sequence, Tuple, Union
 
-from hwcheck.node.collective.nccl_diag import DiagnosticsRun
-from hwcheck.node.host.protocol import NodeHost as NodeHost
 from hwcheck.node.limits import AbovePeers, Growth, Limit, Steady
-from hwcheck.node.load.records import CollectiveRun, LoadRun
-from hwcheck.node.nvml.protocol import Gpu as Gpu
-from hwcheck.node.pairs.records import PairsRun
-from hwcheck.node.quantities import Reported
-from hwcheck.node.wire import Leg, Request, Sample
+from hwcheck.node.wire import Leg, Sample
+
+if TYPE_CHECKING:
+    from hwcheck.node.node import Gpu as Gpu
+    from hwcheck.node.node import Node as Node
+    from hwcheck.node.node import NodeHost as NodeHost
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Import what a check may ask from where it stands now: sites' checks have it from here."""
+        if name not in ("Gpu", "Node", "NodeHost"):
+            raise AttributeError("module %r has no attribute %r" % (__name__, name))
+        from hwcheck.node import node
+
+        return getattr(node, name)
+
 
 WITHOUT_MIG = "GPUs without MIG"
 """What a check of whole GPUs names as optional; believed only of a node that names one with MIG."""
@@ -35,6 +44,9 @@ GROUPS = (
 
 STAGES = ("inventory", "idle", "prove", "load", "dcgm", "collectives")
 """The stages of an acceptance that run checks, in their order."""
+
+TIMED = ("load", "collectives")
+"""Those whose bandwidths are held against what a check says of links and software."""
 
 PROOFS = ("", "readings", "events")
 """What of a check's answer a fault's record for the vendor has."""
@@ -83,7 +95,7 @@ class Metric:
     - ``setting``: a number that somebody or the design sets, so it is alike or it is not.
     - ``varies``: it is not alike where all is well.
     - ``of_some``: why some of the GPUs of one kind have it and others do not.
-    - ``at_work``: a GPU of which it is told, and is not zero, is at work.
+    - ``at_work``: a GPU of which it is told is at work, of a count where it is not zero.
     - ``past``: it is held against the subject's former runs, and how.
     - ``follows``: checks whose complaints of the same subject say already that it changed.
     - ``fact``: what of a host or GPU it tells (``driver``), which figures go by.
@@ -107,6 +119,15 @@ class Metric:
     fact: str = ""
     proof: Optional[Grounds] = None
     drawn_as: str = ""
+
+
+MEANING = "meaning"
+"""A metric of this name says in words what the others of its subject mean."""
+
+
+def in_words(meaning: str) -> Metric:
+    """Return the metric of a check that says in words what its others mean."""
+    return Metric(MEANING, "", meaning, of_some="of a GPU with something to say")
 
 
 @dataclass(frozen=True)
@@ -213,67 +234,3 @@ def check(
         )
 
     return register
-
-
-class Node(Protocol):
-    """The node as a check sees it."""
-
-    @property
-    def request(self) -> Request:
-        """What the controller asked."""
-
-    @property
-    def host(self) -> NodeHost:
-        """The host reader."""
-
-    def gpus(self) -> Sequence[Gpu]:
-        """Return what NVML sees. Raises CouldNotMeasure when NVML does not answer."""
-
-    def nvml_status(self) -> str:
-        """``ok``, or NVML's own error."""
-
-    def nvml_opening_s(self) -> Optional[float]:
-        """How long NVML took to open all GPUs, in s; None where nobody measured it.
-
-        Raises CouldNotMeasure when NVML does not answer.
-        """
-
-    def nvml_driver_version(self) -> str:
-        """Driver version by NVML. Raises CouldNotMeasure."""
-
-    def cuda_driver_version(self) -> str:
-        """Newest CUDA version that the driver runs (``12.8``). Raises CouldNotMeasure."""
-
-    def legs(self, collective: str) -> Iterator[Leg]:
-        """Time a collective under every leg; one comes as it ends.
-
-        Raises CouldNotMeasure, NotApplicable where MIG splits a GPU, and ``load_lock.BusyError``
-        where the node is at work.
-        """
-
-    def broken_legs(self) -> Iterator[Leg]:
-        """Run legs that are broken on purpose (see ``collective.gates``).
-
-        Raises what ``legs`` does.
-        """
-
-    def pairs(self) -> PairsRun:
-        """Have every two GPUs copy to each other. Raises what ``legs`` does."""
-
-    def diagnostics(self) -> DiagnosticsRun:
-        """Have NCCL run its own diagnostics. Raises what ``legs`` does."""
-
-    def dcgm_diag(self) -> str:
-        """Return the JSON of ``dcgmi diag``. Raises what ``legs`` does."""
-
-    def load(self) -> LoadRun:
-        """Return the load of this visit; the first to ask starts it. Raises what ``legs`` does."""
-
-    def collective_run(self) -> Optional[CollectiveRun]:
-        """Return what NVML told during this visit's collectives; None where GPUs ran none."""
-
-    def reported_under_load(self) -> Optional[Reported]:
-        """Return what the driver reported since this visit first loaded the GPUs.
-
-        None where it did not load them.
-        """

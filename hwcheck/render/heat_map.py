@@ -80,7 +80,8 @@ def heat_map(hosts: Sequence[HostView], racks: Mapping[str, str], order: Sequenc
     return HeatMap(
         tuple(columns),
         tuple(
-            _rack(name, by_rack[name], columns, shown) for name in sorted(by_rack, key=_by_number)
+            _rack(name, by_rack[name], columns, group_of, shown)
+            for name in sorted(by_rack, key=_by_number)
         ),
         fold(unwell[MOST_ROWS:]),
     )
@@ -92,8 +93,15 @@ def _group_of() -> Mapping[str, str]:
     return defaultdict(lambda: GROUPS[-1], groups | NO_CHECKS)
 
 
-def _rack(name: str, hosts: Sequence[HostView], columns: Sequence[str], shown: set[str]) -> Rack:
-    rows = [MapRow(host, _cells(host, columns)) for host in hosts if host.verdict.outcome != "pass"]
+def _rack(
+    name: str,
+    hosts: Sequence[HostView],
+    columns: Sequence[str],
+    group_of: Mapping[str, str],
+    shown: set[str],
+) -> Rack:
+    unwell = [host for host in hosts if host.verdict.outcome != "pass"]
+    rows = [MapRow(host, _cells(host, columns, group_of)) for host in unwell]
     well = [host.name for host in hosts if host.verdict.outcome == "pass"]
     return Rack(
         name=line(name, 60),
@@ -105,10 +113,9 @@ def _rack(name: str, hosts: Sequence[HostView], columns: Sequence[str], shown: s
     )
 
 
-def _cells(host: HostView, columns: Iterable[str]) -> tuple[Cell, ...]:
+def _cells(host: HostView, columns: Iterable[str], group_of: Mapping[str, str]) -> tuple[Cell, ...]:
     if host.record.report is None:
         return tuple(Cell("inconclusive", 1, "nothing was measured") for _ in columns)
-    group_of = _group_of()
     bad: dict[str, dict[str, str]] = defaultdict(dict)
     for finding in host.findings:
         if finding.outcome != "pass" and not finding.waived:

@@ -15,6 +15,10 @@ from typing import TYPE_CHECKING
 from hwcheck.advise.assessment import Assessment
 from hwcheck.judge.records import Judgement, worst
 from hwcheck.node import checks
+from hwcheck.node.check import Metric
+from hwcheck.node.checks.clocks_under_load import APPLICATION_SM_CLOCK_MHZ
+from hwcheck.node.checks.power_under_load import POWER_LIMIT_W
+from hwcheck.node.checks.temperature_under_load import TEMPERATURE_SLOWDOWN_C
 from hwcheck.node.load.records import Series
 from hwcheck.node.units import UNITS
 from hwcheck.render.svg import INK, Plot, drawing, inline_svg
@@ -58,7 +62,7 @@ Points = list[tuple[float, float]]
 
 @dataclass(frozen=True)
 class Strip:
-    """One quantity: its column, unit and label, and the metric of a check that bounds it or "".
+    """One quantity: its column, unit and label, and the metric that bounds it.
 
     Where several samples make one point, ``keep`` (max or min) says which of them is shown.
     """
@@ -66,15 +70,15 @@ class Strip:
     column: str
     unit: str
     label: str
-    bound: str
+    bound: Metric | None
     keep: str = "max"
 
 
 STRIPS = (
-    Strip("power_w", "W", "power, W", "power_limit_w"),
-    Strip("temperature_c", "C", "temperature, C", "temperature_slowdown_c"),
-    Strip("memory_temperature_c", "C", "memory, C", ""),
-    Strip("sm_clock_mhz", "MHz", "SM clock, MHz", "application_sm_clock_mhz", "min"),
+    Strip("power_w", "W", "power, W", POWER_LIMIT_W),
+    Strip("temperature_c", "C", "temperature, C", TEMPERATURE_SLOWDOWN_C),
+    Strip("memory_temperature_c", "C", "memory, C", None),
+    Strip("sm_clock_mhz", "MHz", "SM clock, MHz", APPLICATION_SM_CLOCK_MHZ, "min"),
 )
 
 
@@ -204,7 +208,7 @@ def _points(series: Series, subject: str, strip: Strip) -> Points:
 
 def bounds_of(record: HostRecord) -> Bounds:
     """Return what a host's own samples say of the bounds that are drawn."""
-    units = {strip.bound: strip.unit for strip in STRIPS}
+    units = {strip.bound.name: strip.unit for strip in STRIPS if strip.bound}
     return {
         (sample.metric, sample.subject): float(sample.value)
         for result in (record.report.results if record.report else ())
@@ -234,7 +238,8 @@ def load_svg(drawn: Sequence[Stretch], bounds: Bounds, outcomes: Mapping[str, st
         for axes, strip in zip(panels, strips, strict=True):
             for place, gpu in enumerate(gpus):
                 at = place * length * (1 + GAP)
-                _draw_bound(axes, bounds.get((strip.bound, gpu)), (at, length))
+                bound = bounds.get((strip.bound.name, gpu)) if strip.bound else None
+                _draw_bound(axes, bound, (at, length))
                 for stretch in drawn:
                     shift = at - stretch.begin_s
                     _draw_line(axes, stretch.points(strip, gpu), shift, outcomes.get(gpu, ""))

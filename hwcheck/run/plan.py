@@ -11,6 +11,7 @@ from hwcheck.errors import UsageError
 from hwcheck.fold import fold
 from hwcheck.inventory.inventory import Cluster, Host
 from hwcheck.node import dcgm
+from hwcheck.node.checks.dcgm_diag import dcgm_diag
 from hwcheck.node.wire import LOAD_DTYPES, Request, Timing
 from hwcheck.results.run_folder import HostPlan, RunMeta
 
@@ -43,7 +44,7 @@ PROFILES: Mapping[str, Profile] = {
 }
 DURATION_PROFILE = "burn_in"
 """The profile that takes --duration."""
-LONG_CHECKS_S = {"dcgm_diag": dcgm.LIMIT_S}
+LONG_CHECKS_S = {dcgm_diag.id: dcgm.LIMIT_S}
 """What a visit may take besides where it is asked for these."""
 LONGEST_LOAD_S = 14 * 24 * 3600.0
 

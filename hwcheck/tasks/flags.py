@@ -17,6 +17,7 @@ from hwcheck import shipped
 from hwcheck.errors import UsageError
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.node.checks import ON_DEMAND
+from hwcheck.node.checks.gate_proof import gate_proof
 from hwcheck.node.wire import COLLECTIVES, DTYPES, LEG_NAMES, Timing
 from hwcheck.tasks.output import emit, say
 from hwcheck.text import binary_size
@@ -63,7 +64,7 @@ USUAL = COLLECTIVES[:2]
 """Collectives that are timed without --collectives: what P2P must be decided by."""
 
 ALL = "all"
-PROOF = ("gate_proof",)
+PROOF = (gate_proof.id,)
 """Checks about hwcheck and not about the node; ``--prove`` asks for them."""
 
 LEAST_BYTES, MOST_BYTES = 8, 64 << 30

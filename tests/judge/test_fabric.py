@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from hwcheck.advise.assessment import assess
-from hwcheck.judge.fabric import BUSBW
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import MULTI_HOST, Finding
+from hwcheck.node.collective.leg_checks import BUSBW_GBPS
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.multi_host import (
     MultiHostRecord,
@@ -98,7 +98,7 @@ def run_of(hosts: Sequence[HostRecord]) -> Run:
 
 def judged(hosts: Sequence[HostRecord], multi_host: MultiHostRecord) -> list[Finding]:
     findings = judge(run_of(hosts), multi_host).findings
-    return [f for f in findings if (f.check, f.metric) == (MULTI_HOST, BUSBW)]
+    return [f for f in findings if (f.check, f.metric) == (MULTI_HOST, BUSBW_GBPS.name)]
 
 
 def outcomes(hosts: Sequence[HostRecord], multi_host: MultiHostRecord) -> list[str]:

@@ -150,6 +150,9 @@ def test_gpus_at_work_and_those_with_a_display_are_warmer() -> None:
         busy = {"stray_processes": {**other, metric: one_of(8, 0, 1)}}
         assert odd(host({**warm, **busy})) == []
         assert named(host({**warm, "stray_processes": other})) == [("temperature_c", "gpu3")]
+    states = {"performance_state": one_of(8, 8, 0)}
+    at_work = {"power_state": {**states, "performance_state_at_work": one_of(8, None, 0)}}
+    assert odd(host({**warm, **at_work})) == [], "a GPU at work in P0"
 
 
 def test_what_most_like_hosts_show_in_a_slot_is_meant() -> None:

@@ -78,7 +78,8 @@ SLOW = '''"""A check that takes longer than any test."""
 import subprocess
 from typing import Iterator
 
-from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Remedy, check
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hwcheck.accept.stages import STAGES
 from hwcheck.advise import causes
 from hwcheck.connect import payload
 from hwcheck.errors import UsageError
@@ -64,6 +65,15 @@ def test_a_check_declares_all_that_ours_can(tmp_path: Path) -> None:
     assert metric.varies == BY_USE
     assert metric.past == Steady(-1, ratio=True, scatter=0.01, least=0.05)
     assert metric.drawn_as == "room"
+
+
+def test_a_check_of_a_site_is_in_the_stage_that_it_names(tmp_path: Path) -> None:
+    additions = loaded(tmp_path, declared('stage="inventory", beside=("load",)'))
+    with in_use(additions):
+        stages = {name for name, stage in STAGES.items() if "checkpoint_room" in stage.checks}
+        assert stages == {"inventory"}
+        assert "checkpoint_room" in STAGES["load"].beside
+    assert "checkpoint_room" not in STAGES["inventory"].checks
 
 
 def test_an_unknown_group_is_the_last(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import importlib
 from functools import lru_cache
 from typing import Dict, Optional, Sequence, Tuple
 
-from hwcheck.node.check import Check
+from hwcheck.node.check import Check, Metric
 
 ON_DEMAND = ("dcgm_diag", "gate_proof")
 """Checks that run only where a flag names them: one takes hours, the other is about hwcheck."""
@@ -28,7 +28,7 @@ def load(names: Optional[Sequence[str]] = None) -> Dict[str, Check]:
     return {check.id: check for check in registered}
 
 
-def telling(fact: str) -> Tuple[str, str]:
+def telling(fact: str) -> Tuple[Check, Metric]:
     """Return the check and the metric that tell a fact of a host or GPU (``Metric.fact``).
 
     Raises KeyError for one that none tells.
@@ -37,9 +37,9 @@ def telling(fact: str) -> Tuple[str, str]:
 
 
 @lru_cache(maxsize=None)
-def _telling() -> Dict[str, Tuple[str, str]]:
+def _telling() -> Dict[str, Tuple[Check, Metric]]:
     every = load(listing())
-    return {m.fact: (check.id, m.name) for check in every.values() for m in check.metrics if m.fact}
+    return {m.fact: (check, m) for check in every.values() for m in check.metrics if m.fact}
 
 
 def _order(check: Check) -> Tuple[bool, bool, bool, str]:

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Tuple
 
-from hwcheck.node.check import (
-    CouldNotMeasure,
-    Gpu,
-    Metric,
-    Node,
-    NodeHost,
-    NotApplicable,
-    Remedy,
-    check,
-)
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.gpus import Survey, mig_is_on
 from hwcheck.node.limits import AtLeast, FromSample
+from hwcheck.node.node import Gpu, Node, NodeHost
 from hwcheck.node.pcie import has_c2c
 from hwcheck.node.wire import Sample
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.limits import AtMost
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
+
+NEIGHBOR = Metric("neighbor", "", "what a port is cabled to: the switch, and the port there")
 
 
 @check(
@@ -16,7 +19,7 @@ from hwcheck.node.wire import Sample
             "ports",
             "ports that say what they are cabled to",
         ),
-        Metric("neighbor", "", "what a port is cabled to: the switch, and the port there"),
+        NEIGHBOR,
         Metric(
             "ports_at_this_end",
             "ports",

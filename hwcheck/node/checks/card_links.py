@@ -9,13 +9,12 @@ from hwcheck.node.check import (
     OWN_MAXIMUM,
     CouldNotMeasure,
     Metric,
-    Node,
-    NodeHost,
     NotApplicable,
     Remedy,
     check,
 )
 from hwcheck.node.limits import AtLeast, FromSample, like_most
+from hwcheck.node.node import Node, NodeHost
 from hwcheck.node.pcie import Card, cards
 from hwcheck.node.wire import Sample
 

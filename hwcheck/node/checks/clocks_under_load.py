@@ -5,15 +5,24 @@ from __future__ import annotations
 from statistics import median
 from typing import Iterator, List, Optional
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check
 from hwcheck.node.gpus import NO_VGPU
 from hwcheck.node.limits import AtLeast, FromSample
 from hwcheck.node.load.records import SW_POWER_CAP
 from hwcheck.node.load.summary import LEAST_SAMPLES, Loaded, peers_metric, percent, with_peers
+from hwcheck.node.node import Node
 from hwcheck.node.quantities import Clocks
 from hwcheck.node.wire import Sample
 
 APPLICATION = "NVML API Reference Guide, nvmlDeviceGetApplicationsClock"
+
+
+APPLICATION_SM_CLOCK_MHZ = Metric(
+    "application_sm_clock_mhz",
+    "MHz",
+    "core clock that applications get",
+    of_some="of a GPU that the driver's power cap leaves alone for a while",
+)
 
 
 @check(
@@ -43,12 +52,7 @@ APPLICATION = "NVML API Reference Guide, nvmlDeviceGetApplicationsClock"
             ),
             of_some="of a GPU that the driver's power cap leaves alone for a while",
         ),
-        Metric(
-            "application_sm_clock_mhz",
-            "MHz",
-            "core clock that applications get",
-            of_some="of a GPU that the driver's power cap leaves alone for a while",
-        ),
+        APPLICATION_SM_CLOCK_MHZ,
         Metric(
             "memory_clock_mhz",
             "MHz",

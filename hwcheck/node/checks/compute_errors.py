@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, List, Mapping
 
-from hwcheck.node.check import BY_RUN, WITHOUT_MIG, CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import BY_RUN, WITHOUT_MIG, CouldNotMeasure, Metric, Remedy, check, in_words
 from hwcheck.node.limits import AtMost, Equal, like_most
 from hwcheck.node.load.summary import Loaded, kinds, load_of, per_loaded_gpu
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 REPRODUCIBLE = (
@@ -36,12 +37,7 @@ SILENT = (
             (Equal(True, source=REPRODUCIBLE),),
             of_some="goes by its power limit and by the product that it was given",
         ),
-        Metric(
-            "meaning",
-            "",
-            "who disagrees with whom",
-            of_some="of a GPU with something to say",
-        ),
+        in_words("who disagrees with whom"),
         Metric(
             "products",
             "products",

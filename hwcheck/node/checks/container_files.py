@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator, List
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, NodeHost, NotApplicable, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.limits import Equal, like_most
+from hwcheck.node.node import Node, NodeHost
 from hwcheck.node.wire import Sample
 
 FOLDERS = (

@@ -5,10 +5,11 @@ from __future__ import annotations
 from statistics import median
 from typing import Iterator, List
 
-from hwcheck.node.check import BY_RUN, CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import BY_RUN, CouldNotMeasure, Metric, Remedy, check
 from hwcheck.node.gpus import NO_VGPU
 from hwcheck.node.limits import AtLeast, FromSample
 from hwcheck.node.load.summary import Loaded, per_loaded_board
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 AROUND_S = 2.0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import Metric, NotApplicable, Remedy, check
 from hwcheck.node.limits import AtMost, like_most
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 SCALING_ANYWAY = ("intel_pstate", "amd-pstate-epp", "amd_pstate_epp")

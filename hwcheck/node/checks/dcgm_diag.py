@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, Iterator, List, Tuple
 
-from hwcheck.node.check import CouldNotMeasure, Grounds, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Grounds, Metric, Remedy, check, in_words
 from hwcheck.node.limits import AtMost
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 SOURCE = (
@@ -46,12 +47,7 @@ TEXT = 160
         ),
         Metric("passed_tests", "tests", "tests that were passed", required=True),
         Metric("skipped_tests", "tests", "tests that DCGM has no figures for on this board"),
-        Metric(
-            "meaning",
-            "",
-            "what DCGM says of what it did not pass",
-            of_some="of a GPU with something to say",
-        ),
+        in_words("what DCGM says of what it did not pass"),
         Metric("dcgm_version", "", "the version that says so"),
     ],
     remedy=Remedy(

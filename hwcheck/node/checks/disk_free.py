@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import BY_USE, Metric, Node, NodeHost, Remedy, check
+from hwcheck.node.check import BY_USE, Metric, Remedy, check
 from hwcheck.node.gpus import one_by_one
 from hwcheck.node.limits import AtLeast, Equal
+from hwcheck.node.node import Node, NodeHost
 from hwcheck.node.wire import Sample
 
 GIB = float(1 << 30)

@@ -4,14 +4,40 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, Varies, check
+from hwcheck.node.check import TIMED, CouldNotMeasure, Metric, Remedy, Varies, check
 from hwcheck.node.limits import Equal, FromInventory, FromSample, like_most
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 INIT = "NVML API Reference Guide, nvmlInit_v2: what it returns when the driver cannot be used"
 
 OTHERS = ("nouveau", "nova_core", "nova-core", "nova")
 """The kernel's own drivers; vfio-pci is how a GPU is given to a guest."""
+
+
+DRIVER_VERSION = Metric(
+    "driver_version",
+    "",
+    "version of the loaded kernel module; NVML's where a container hides the module",
+    (
+        Equal(
+            FromInventory("driver_version"),
+            source="the inventory's hwcheck_driver_version",
+            confidence="inventory",
+        ),
+        like_most(
+            "NVIDIA driver, user mode libraries and fabric manager go by one version, and "
+            "jobs move between nodes; a fault that comes with a version is found only "
+            "where the others have one version"
+        ),
+    ),
+    fact="driver",
+)
+
+
+NVML_STATUS = Metric(
+    "nvml_status", "", "ok, or NVML's own error", (Equal("ok", source=INIT),), required=True
+)
 
 
 @check(
@@ -23,9 +49,7 @@ OTHERS = ("nouveau", "nova_core", "nova-core", "nova")
             (Equal(True, source=INIT + " (NVML_ERROR_DRIVER_NOT_LOADED)"),),
             required=True,
         ),
-        Metric(
-            "nvml_status", "", "ok, or NVML's own error", (Equal("ok", source=INIT),), required=True
-        ),
+        NVML_STATUS,
         Metric(
             "kernel_driver",
             "",
@@ -38,24 +62,7 @@ OTHERS = ("nouveau", "nova_core", "nova-core", "nova")
                 ),
             ),
         ),
-        Metric(
-            "driver_version",
-            "",
-            "version of the loaded kernel module; NVML's where a container hides the module",
-            (
-                Equal(
-                    FromInventory("driver_version"),
-                    source="the inventory's hwcheck_driver_version",
-                    confidence="inventory",
-                ),
-                like_most(
-                    "NVIDIA driver, user mode libraries and fabric manager go by one version, and "
-                    "jobs move between nodes; a fault that comes with a version is found only "
-                    "where the others have one version"
-                ),
-            ),
-            fact="driver",
-        ),
+        DRIVER_VERSION,
         Metric(
             "nvml_driver_version",
             "",
@@ -81,7 +88,7 @@ OTHERS = ("nouveau", "nova_core", "nova-core", "nova")
     group="software",
     explains_silence=True,
     stage="inventory",
-    beside=("load", "collectives"),
+    beside=TIMED,
 )
 def driver(node: Node) -> Iterator[Sample]:
     """Read the driver's version from the kernel and from NVML, and whether both work.

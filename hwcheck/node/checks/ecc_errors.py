@@ -4,30 +4,34 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import BY_AGE, Gpu, Grounds, Metric, Node, Remedy, check
+from hwcheck.node.check import BY_AGE, Grounds, Metric, Remedy, check
 from hwcheck.node.gpus import where_supported
 from hwcheck.node.limits import OFTEN, AtMost, Equal
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 HOUR_S = 3600.0
 TOTALS = "NVML API Reference Guide, nvmlDeviceGetTotalEccErrors"
 
 
+ECC_UNCORRECTED_VOLATILE = Metric(
+    "ecc_uncorrected_volatile",
+    "errors",
+    "errors that could not be corrected, since the driver was loaded",
+    (
+        AtMost(
+            TOTALS + " (NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC); NVIDIA "
+            "Xid catalog, Xid 48: a double bit error ends the work that meets it",
+            fail=0,
+        ),
+    ),
+    required=True,
+)
+
+
 @check(
     metrics=[
-        Metric(
-            "ecc_uncorrected_volatile",
-            "errors",
-            "errors that could not be corrected, since the driver was loaded",
-            (
-                AtMost(
-                    TOTALS + " (NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC); NVIDIA "
-                    "Xid catalog, Xid 48: a double bit error ends the work that meets it",
-                    fail=0,
-                ),
-            ),
-            required=True,
-        ),
+        ECC_UNCORRECTED_VOLATILE,
         Metric(
             "ecc_corrected_volatile",
             "errors",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, List
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.limits import AtMost
 from hwcheck.node.load.summary import Loaded, load_of, per_loaded_gpu
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 COUNTERS = {

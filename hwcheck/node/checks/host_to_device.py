@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Node, check
+from hwcheck.node.check import check
 from hwcheck.node.gpus import NO_VGPU
 from hwcheck.node.load.pcie_copy import REMEDY, copies, metrics
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check
 from hwcheck.node.limits import AtMost, like_most
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 GIB = float(1 << 30)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Iterator, Optional
 
-from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.gpus import Survey, mig_is_on
 from hwcheck.node.host.imex import IN_LIST
 from hwcheck.node.limits import AtLeast, Equal
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 GUIDE = "NVIDIA IMEX Service for NVLink Networks, "

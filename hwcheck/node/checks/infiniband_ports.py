@@ -7,9 +7,9 @@ from typing import Dict, Iterator, List
 from hwcheck.node.check import (
     BY_AGE,
     BY_TRAFFIC,
+    TIMED,
     CouldNotMeasure,
     Metric,
-    Node,
     NotApplicable,
     Remedy,
     check,
@@ -26,6 +26,7 @@ from hwcheck.node.limits import (
     FromSample,
     like_most,
 )
+from hwcheck.node.node import Node
 from hwcheck.node.ports import near_gpus, sites
 from hwcheck.node.wire import Sample
 
@@ -107,6 +108,48 @@ driver or a reset of the port. When that was the kernel does not say, but not be
 rate since boot is never too high."""
 
 
+LINKED_STATE = Metric(
+    "linked_state",
+    "",
+    "logical state of a port whose physical link is up",
+    (
+        Equal(
+            ACTIVE,
+            source=IBTA + "port states: only a port that the subnet manager has made "
+            "active carries data",
+        ),
+    ),
+)
+PORT_RATE_GBPS = Metric(
+    "port_rate_gbps",
+    "Gb/s",
+    "rate of the port; 1e9 bit/s",
+    (like_most(ABI + "rate" + SAME_PORT, alike="board_id"),),
+)
+LINK_LAYER = Metric(
+    "link_layer",
+    "",
+    "InfiniBand or Ethernet",
+    (like_most(ABI + "link_layer" + SAME_PORT, alike="board_id"),),
+    required=True,
+)
+FIRMWARE = Metric(
+    "firmware",
+    "",
+    "firmware of the device",
+    (
+        like_most(DESIGN + "take the same firmware, on whichever node", alike="board_id"),
+        Equal(
+            FromSample("firmware_of_most"),
+            source=DESIGN + "take the same firmware",
+            confidence="derived",
+            otherwise="warn",
+        ),
+    ),
+    required=True,
+)
+
+
 @check(
     metrics=[
         Metric(
@@ -162,18 +205,7 @@ rate since boot is never too high."""
                 ),
             ),
         ),
-        Metric(
-            "linked_state",
-            "",
-            "logical state of a port whose physical link is up",
-            (
-                Equal(
-                    ACTIVE,
-                    source=IBTA + "port states: only a port that the subnet manager has made "
-                    "active carries data",
-                ),
-            ),
-        ),
+        LINKED_STATE,
         Metric(
             "port_lanes",
             "lanes",
@@ -187,12 +219,7 @@ rate since boot is never too high."""
                 ),
             ),
         ),
-        Metric(
-            "port_rate_gbps",
-            "Gb/s",
-            "rate of the port; 1e9 bit/s",
-            (like_most(ABI + "rate" + SAME_PORT, alike="board_id"),),
-        ),
+        PORT_RATE_GBPS,
         Metric(
             "rate_told",
             "",
@@ -213,29 +240,9 @@ rate since boot is never too high."""
                 ),
             ),
         ),
-        Metric(
-            "link_layer",
-            "",
-            "InfiniBand or Ethernet",
-            (like_most(ABI + "link_layer" + SAME_PORT, alike="board_id"),),
-            required=True,
-        ),
+        LINK_LAYER,
         Metric("board_id", "", "design of the card by its maker (PSID)"),
-        Metric(
-            "firmware",
-            "",
-            "firmware of the device",
-            (
-                like_most(DESIGN + "take the same firmware, on whichever node", alike="board_id"),
-                Equal(
-                    FromSample("firmware_of_most"),
-                    source=DESIGN + "take the same firmware",
-                    confidence="derived",
-                    otherwise="warn",
-                ),
-            ),
-            required=True,
-        ),
+        FIRMWARE,
         Metric(
             "firmware_of_most",
             "",
@@ -348,7 +355,7 @@ rate since boot is never too high."""
     ),
     optional="RDMA devices",
     group="network",
-    beside=("load", "collectives"),
+    beside=TIMED,
 )
 def infiniband_ports(node: Node) -> Iterator[Sample]:
     """Read state, rate, firmware and error counters of every RDMA port.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Dict, Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check, in_words
 from hwcheck.node.kernel_faults import DAY_S, KINDS, WORDS, faults
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 
@@ -21,12 +22,7 @@ from hwcheck.node.wire import Sample
             )
             for kind in KINDS
         ),
-        Metric(
-            "meaning",
-            "",
-            "what it means, and the kernel's latest line",
-            of_some="of a GPU with something to say",
-        ),
+        in_words("what it means, and the kernel's latest line"),
     ],
     remedy=Remedy(
         cause="a part of the machine that fails or is too warm: memory, processor, network card, "

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
-from hwcheck.node.gpus import middle, mig_is_on, where_supported
+from hwcheck.node.check import Metric, Remedy, check
+from hwcheck.node.gpus import UP_NVLINKS, middle, mig_is_on, where_supported
 from hwcheck.node.limits import OFTEN, RARE, AtMost
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 LIMITS = (
@@ -57,7 +58,7 @@ ERRORLESS = 1e-200
                     confidence="derived",
                 ),
             ),
-            of_some="of NVLinks that are up, which are counted",
+            of_some=UP_NVLINKS,
             past=OFTEN,
         ),
         Metric(
@@ -72,7 +73,7 @@ ERRORLESS = 1e-200
                     confidence="derived",
                 ),
             ),
-            of_some="of NVLinks that are up, which are counted",
+            of_some=UP_NVLINKS,
             past=RARE,
         ),
         Metric(
@@ -86,7 +87,7 @@ ERRORLESS = 1e-200
                     fail=0,
                 ),
             ),
-            of_some="of NVLinks that are up, which are counted",
+            of_some=UP_NVLINKS,
         ),
         Metric(
             "nvlink_crc_errors",
@@ -100,27 +101,27 @@ ERRORLESS = 1e-200
                     confidence="derived",
                 ),
             ),
-            of_some="of NVLinks that are up, which are counted",
+            of_some=UP_NVLINKS,
             past=OFTEN,
         ),
         Metric(
             "nvlink_malformed_packet_errors",
             "errors",
             "packets that made no sense",
-            of_some="of NVLinks that are up, which are counted",
+            of_some=UP_NVLINKS,
         ),
         Metric(
             "nvlink_buffer_overrun_errors",
             "errors",
             "packets that found no room",
-            of_some="of NVLinks that are up, which are counted",
+            of_some=UP_NVLINKS,
         ),
         Metric(
             "nvlink_symbol_errors",
             "errors",
             "symbols that error correction could not repair",
             (AtMost(AFTER_CORRECTION, warn=1_000_000, confidence="derived"),),
-            of_some="of NVLinks that are up, which are counted",
+            of_some=UP_NVLINKS,
             past=OFTEN,
         ),
         Metric(
@@ -128,7 +129,7 @@ ERRORLESS = 1e-200
             "errors",
             "bit errors after error correction",
             (AtMost(AFTER_CORRECTION, warn=1_000_000, confidence="derived"),),
-            of_some="of NVLinks that are up, which are counted",
+            of_some=UP_NVLINKS,
             past=OFTEN,
         ),
         *(
@@ -153,7 +154,7 @@ ERRORLESS = 1e-200
             "nvlink_symbol_ber",
             "",
             "symbol error rate of the GPU's worst link",
-            of_some="of NVLinks that are up, which are counted",
+            of_some=UP_NVLINKS,
         ),
         Metric(
             "nvlink_effective_ber",
@@ -167,7 +168,7 @@ ERRORLESS = 1e-200
                     confidence="published",
                 ),
             ),
-            of_some="of NVLinks that are up, which are counted",
+            of_some=UP_NVLINKS,
         ),
     ],
     remedy=Remedy(

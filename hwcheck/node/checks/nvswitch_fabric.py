@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Remedy, check
 from hwcheck.node.gpus import mig_is_on, where_supported
 from hwcheck.node.limits import AtMost, Equal, like_most
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.pcie import has_c2c
 from hwcheck.node.quantities import Fabric
 from hwcheck.node.wire import Sample

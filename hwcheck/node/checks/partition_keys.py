@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.gpus import majority
 from hwcheck.node.host.facts import RdmaPort
 from hwcheck.node.limits import Equal, FromSample, like_most
+from hwcheck.node.node import Node
 from hwcheck.node.ports import sites
 from hwcheck.node.wire import Sample
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, List
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.limits import OFTEN, RARE, AtMost
+from hwcheck.node.node import Node
 from hwcheck.node.pcie import cards
 from hwcheck.node.wire import Sample
 

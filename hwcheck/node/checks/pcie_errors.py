@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Remedy, check
 from hwcheck.node.gpus import Survey, middle
 from hwcheck.node.limits import OFTEN, AtMost
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 NORMAL_REPLAYS = 100

@@ -5,10 +5,11 @@ from __future__ import annotations
 from statistics import median
 from typing import Iterator, List
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, NodeHost, NotApplicable, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.gpus import is_vgpu
 from hwcheck.node.limits import AtLeast, FromSample
 from hwcheck.node.load.summary import Loaded, Points, per_loaded_gpu
+from hwcheck.node.node import Node, NodeHost
 from hwcheck.node.pcie import has_c2c, newest, widest
 from hwcheck.node.wire import Sample
 

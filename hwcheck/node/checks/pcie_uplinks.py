@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterable, Iterator, Set, Tuple
 
-from hwcheck.node.check import OWN_MAXIMUM, Metric, Node, NodeHost, NotApplicable, Remedy, check
+from hwcheck.node.check import OWN_MAXIMUM, Metric, NotApplicable, Remedy, check
 from hwcheck.node.gpus import one_by_one
 from hwcheck.node.limits import AtLeast, FromSample, like_most
+from hwcheck.node.node import Node, NodeHost
 from hwcheck.node.pcie import cards
 from hwcheck.node.wire import Sample
 

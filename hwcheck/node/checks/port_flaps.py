@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Dict, Iterator, List, NamedTuple, Optional, Set
 
-from hwcheck.node.check import BY_RUN, CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import BY_RUN, CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.host.facts import KernelMessage
 from hwcheck.node.limits import AtMost
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 WORDS = ("Link down", "Link up", "Link DOWN", "Link ACTIVE", "Link is")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import Metric, NotApplicable, Remedy, check
 from hwcheck.node.gpus import per_gpu
 from hwcheck.node.limits import AtMost, FromInventory
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 CONNECTORS = "PCI Express Card Electromechanical Specification 5.0: slot 75 W, 2x3 connector 75 W, "

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, Optional
 
-from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Remedy, check
 from hwcheck.node.gpus import NO_VGPU, of_boards
 from hwcheck.node.limits import AtLeast, AtMost, FromInventory, FromModel, like_most
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 ENFORCED = "NVML API Reference Guide, nvmlDeviceGetEnforcedPowerLimit"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Tuple
 
-from hwcheck.node.check import BY_USE, Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import BY_USE, Metric, NotApplicable, Remedy, check
 from hwcheck.node.gpus import Survey, mig_is_on
 from hwcheck.node.limits import AtMost
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 AT_WORK_PERCENT = 50

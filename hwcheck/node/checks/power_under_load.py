@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import Iterator, List
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check
 from hwcheck.node.gpus import NO_VGPU
 from hwcheck.node.limits import AtLeast, AtMost, Steady
 from hwcheck.node.load.records import HW_POWER_BRAKE, HW_SLOWDOWN, HW_THERMAL, SW_THERMAL
@@ -17,12 +17,22 @@ from hwcheck.node.load.summary import (
     share_percent,
     with_peers,
 )
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 LOW_SHARE = 0.75
 TENSOR = ("bf16", "fp16")
 
 BITS = "NVML API Reference Guide, nvmlClocksThrottleReasonHwSlowdown, HwPowerBrakeSlowdown"
+
+
+POWER_LIMIT_W = Metric(
+    "power_limit_w",
+    "W",
+    "power limit that the driver enforces",
+    required=True,
+    setting=True,
+)
 
 
 @check(
@@ -35,13 +45,7 @@ BITS = "NVML API Reference Guide, nvmlClocksThrottleReasonHwSlowdown, HwPowerBra
             past=Steady(-1, ratio=True, scatter=0.01, least=0.06),
             drawn_as="power under load",
         ),
-        Metric(
-            "power_limit_w",
-            "W",
-            "power limit that the driver enforces",
-            required=True,
-            setting=True,
-        ),
+        POWER_LIMIT_W,
         Metric(
             "power_percent",
             "%",

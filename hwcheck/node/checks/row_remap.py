@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Gpu, Grounds, Metric, Node, Remedy, check
+from hwcheck.node.check import Grounds, Metric, Remedy, check
 from hwcheck.node.gpus import where_supported
 from hwcheck.node.limits import AtMost, Equal
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 GUIDE = "NVIDIA GPU Memory Error Management"

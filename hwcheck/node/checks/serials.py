@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, NamedTuple, Optional
 
-from hwcheck.node.check import BY_IDENTITY, Gpu, Metric, Node, Remedy, Varies, check
+from hwcheck.node.check import BY_IDENTITY, Metric, Remedy, Varies, check
 from hwcheck.node.gpus import Survey
 from hwcheck.node.limits import AtMost
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 
@@ -14,6 +15,21 @@ class _Identity(NamedTuple):
     uuid: str
     serial: Optional[str]
     part_number: Optional[str]
+
+
+BOARD_SERIAL = Metric(
+    "board_serial",
+    "",
+    "serial number of the board; several GPUs may share a board",
+    varies=BY_IDENTITY,
+    fact="board",
+)
+BOARD_PART_NUMBER = Metric(
+    "board_part_number",
+    "",
+    "part number of the board",
+    varies=Varies("boards of one design are made under several; the GPUs are compared themselves"),
+)
 
 
 @check(
@@ -37,21 +53,8 @@ class _Identity(NamedTuple):
             ),
             required=True,
         ),
-        Metric(
-            "board_serial",
-            "",
-            "serial number of the board; several GPUs may share a board",
-            varies=BY_IDENTITY,
-            fact="board",
-        ),
-        Metric(
-            "board_part_number",
-            "",
-            "part number of the board",
-            varies=Varies(
-                "boards of one design are made under several; the GPUs are compared themselves"
-            ),
-        ),
+        BOARD_SERIAL,
+        BOARD_PART_NUMBER,
     ],
     remedy=Remedy(
         cause="a board whose infoROM was written with that of another",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import BY_USE, Metric, Node, Remedy, check
+from hwcheck.node.check import BY_USE, Metric, Remedy, check
 from hwcheck.node.limits import AtLeast, Equal
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 MIB = 1 << 20

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, Optional
 
-from hwcheck.node.check import BY_USE, Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import BY_USE, Metric, Remedy, check
 from hwcheck.node.gpus import mig_is_on, per_gpu
 from hwcheck.node.limits import AtMost
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.pcie import is_coherent
 from hwcheck.node.wire import Sample
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check
 from hwcheck.node.gpus import NO_VGPU
 from hwcheck.node.limits import AtLeast, FromModel, Steady
 from hwcheck.node.load.summary import Loaded, peers_metric, percent, with_peers
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 DTYPES = ("bf16", "fp16", "tf32", "fp32")
@@ -32,9 +33,13 @@ def _of_model(dtype: str) -> Metric:
     )
 
 
+BF16_TFLOPS = _of_model("bf16")
+
+
 @check(
     metrics=[
-        *map(_of_model, DTYPES),
+        BF16_TFLOPS,
+        *map(_of_model, DTYPES[1:]),
         Metric(
             "tflops",
             "TFLOP/s",

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check, in_words
 from hwcheck.node.gpus import NO_VGPU
 from hwcheck.node.limits import AtLeast, AtMost, Equal, Steady
 from hwcheck.node.load.summary import Loaded, load_of, per_loaded_board
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
+
+TEMPERATURE_SLOWDOWN_C = Metric(
+    "temperature_slowdown_c", "C", "temperature at which the board slows itself down"
+)
 
 
 @check(
@@ -21,7 +26,7 @@ from hwcheck.node.wire import Sample
             past=Steady(1, ratio=False, scatter=1.0, least=8.0),
             drawn_as="temperature under load",
         ),
-        Metric("temperature_slowdown_c", "C", "temperature at which the board slows itself down"),
+        TEMPERATURE_SLOWDOWN_C,
         Metric(
             "slowdown_margin_c",
             "C",
@@ -108,12 +113,7 @@ from hwcheck.node.wire import Sample
                 ),
             ),
         ),
-        Metric(
-            "meaning",
-            "",
-            "why the load was ended",
-            of_some="of a GPU with something to say",
-        ),
+        in_words("why the load was ended"),
     ],
     remedy=Remedy(
         cause="a failed fan or pump, a blocked air path or filter, a heat sink or cold plate "

@@ -5,9 +5,10 @@ from __future__ import annotations
 from statistics import median
 from typing import Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check
 from hwcheck.node.limits import AbovePeers, AtMost
 from hwcheck.node.load.summary import FigureOfKind, Loaded, among_peers
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 CLOSE_C = 10

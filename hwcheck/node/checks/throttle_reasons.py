@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from typing import Iterator, List
 
-from hwcheck.node.check import BY_USE, Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import BY_USE, Metric, Remedy, check
 from hwcheck.node.gpus import where_supported
 from hwcheck.node.limits import Equal
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 REASONS = "NVML API Reference Guide, NvmlClocksEventReasons: "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Callable, Iterator
 
-from hwcheck.node.check import BY_RUN, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import BY_RUN, Metric, NotApplicable, Remedy, check
 from hwcheck.node.limits import AtMost
 from hwcheck.node.load.records import (
     HW_POWER_BRAKE,
@@ -20,6 +20,7 @@ from hwcheck.node.load.summary import (
     per_loaded_gpu,
     share_percent,
 )
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 REASONS = "NVML API Reference Guide, NvmlClocksEventReasons: "

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Dict, Iterator, List, Set
 
 from hwcheck.node import xids
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check, in_words
 from hwcheck.node.limits import AtMost
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 CATALOG = "NVIDIA, Xid Errors, Xid catalog: resolution bucket "
@@ -117,12 +118,7 @@ LEAST_GPUS = 4
                 ),
             ),
         ),
-        Metric(
-            "meaning",
-            "",
-            "what the code means and asks for",
-            of_some="of a GPU with something to say",
-        ),
+        in_words("what the code means and asks for"),
         Metric("log_complete", "", "whether the log still goes back to the boot", required=True),
     ],
     remedy=Remedy(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from statistics import median
 from typing import Callable, Iterator, Optional, Tuple
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy
 from hwcheck.node.limits import AtLeast, FromSample, Steady
 from hwcheck.node.load.records import GpuWork
 from hwcheck.node.load.summary import Loaded, peers_metric, percent, with_peers
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 LANE_GBPS = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}

@@ -244,7 +244,7 @@ def test_every_unit_is_compared_or_it_is_said_why_not() -> None:
         assert isinstance(unit.peers, Tolerance) or len(unit.peers.split()) > 2, unit.name
 
 
-def of_unit(unit: str) -> Tolerance:
+def tolerance_of(unit: str) -> Tolerance:
     tolerance = UNITS[unit].peers
     assert isinstance(tolerance, Tolerance)
     return tolerance
@@ -283,7 +283,7 @@ def test_healthy_fleets_raise_next_to_no_warning() -> None:
     for _ in range(FLEETS):
         hosts = dice.randint(LEAST_HOSTS, 24)
         alarmed += any(
-            outliers(of_unit(unit), [draw(dice, slot) for _ in range(hosts)])
+            outliers(tolerance_of(unit), [draw(dice, slot) for _ in range(hosts)])
             for unit, draw in HEALTHY.values()
             for slot in range(8)
         )
@@ -299,7 +299,7 @@ def test_a_sick_host_in_such_a_fleet_is_found(name: str, factor: float) -> None:
     found = 0
     for _ in range(100):
         values = [draw(dice, 3) for _ in range(16)]
-        found += outliers(of_unit(unit), [*values, factor * draw(dice, 3)])
+        found += outliers(tolerance_of(unit), [*values, factor * draw(dice, 3)])
     assert found >= 95
 
 

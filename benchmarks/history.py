@@ -25,6 +25,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.history.dataset import COLUMNS, KINDS, ROW_GROUP, connect, file_of, metadata
 from hwcheck.judge.past import held
 from hwcheck.node.wire import COLLECTIVES
@@ -87,7 +88,7 @@ def make(runs: Path, hosts: int, nights: int) -> None:
     )
     kept = [
         (check, metric.name, metric.unit)
-        for check, metrics in held().items()
+        for check, metrics in held(shipped().checks).items()
         for metric in metrics.values()
         if check not in COLLECTIVES
     ]

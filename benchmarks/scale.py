@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from hwcheck.advise.actions import advise
 from hwcheck.advise.assessment import Assessment
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.judge import judge
 from hwcheck.node import checks
 from hwcheck.node.wire import CheckResult, Report, Request, Sample
@@ -212,11 +213,11 @@ def stages(path: Path) -> None:
     clock = time.process_time()
     run = read_run(path)
     clock = lap("read", clock)
-    judgement = judge(run)
+    judgement = judge(run, shipped())
     clock = lap("judge", clock)
-    advice = advise(run, judgement)
+    advice = advise(run, judgement, shipped())
     clock = lap("diagnose and advise", clock)
-    assessment = Assessment(run, judgement, advice)
+    assessment = Assessment(run, judgement, advice, shipped())
     for name, render in (("html", html), ("markdown", markdown), ("junit", junit)):
         render(assessment)
         clock = lap(name, clock)

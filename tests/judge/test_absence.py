@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
 from hwcheck.node import checks
@@ -45,7 +46,7 @@ def findings(
     names = {answer.check for one in hosts if one.report for answer in one.report.results}
     run = factories.run(*hosts, checks=sorted(names))
     declared = tuple(replace(plan, **(plans or {}).get(plan.name, {})) for plan in run.meta.hosts)
-    judged = judge(replace(run, meta=replace(run.meta, hosts=declared)))
+    judged = judge(replace(run, meta=replace(run.meta, hosts=declared)), shipped())
     return [finding for finding in judged.findings if finding.outcome != "pass"]
 
 
@@ -399,7 +400,7 @@ def test_the_work_grows_with_the_hosts_and_not_with_their_square() -> None:
 def _calls(hosts: int) -> int:
     """Return how many calls judging so many hosts takes, on which GPUs do not say much."""
     run = factories.hosts(hosts)
-    judge(run)  # what is remembered is remembered
+    judge(run, shipped())  # what is remembered is remembered
     counted = 0
 
     def count(frame: FrameType, event: str, argument: object) -> None:
@@ -408,7 +409,7 @@ def _calls(hosts: int) -> int:
 
     sys.setprofile(count)
     try:
-        judge(run)
+        judge(run, shipped())
     finally:
         sys.setprofile(None)
     return counted

@@ -12,6 +12,7 @@ from functools import cache
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.causes import diagnose
 from hwcheck.advise.causes import load as load_rules
 from hwcheck.judge.judge import judge
@@ -67,7 +68,7 @@ each_fault = pytest.mark.parametrize(
 def judged(node: str) -> tuple[Run, Judgement]:
     """Return the run of the node with this title, and what it is judged to be."""
     run = run_of(load(*node.split()))
-    return run, judge(run)
+    return run, judge(run, shipped())
 
 
 @cache
@@ -339,19 +340,19 @@ CAUSES: Mapping[str, str] = {
 
 def causes(scenario: Scenario) -> tuple[str, ...]:
     """Return the causes of a node, the likeliest first."""
-    return diagnose(*judged(title(scenario))).by_host.get(title(scenario), ())
+    return diagnose(*judged(title(scenario)), shipped().rules).by_host.get(title(scenario), ())
 
 
 def findings_and_causes(node: AtWork) -> tuple[list[str], tuple[str, ...]]:
     """Return what is no pass on a node at work, and its causes, the likeliest first."""
     run = node.run(report(node.node), declared(load(*node.node.split())))
-    judgement = judge(run)
+    judgement = judge(run, shipped())
     bad = [
         f"{f.check} {f.metric} {f.subject}: {f.value} {f.reason}"
         for f in judgement.findings
         if f.outcome != "pass"
     ]
-    return bad, diagnose(run, judgement).by_host.get(node.name, ())
+    return bad, diagnose(run, judgement, shipped().rules).by_host.get(node.name, ())
 
 
 def name_of(node: AtWork) -> str:

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from hwcheck.advise.actions import advise
 from hwcheck.advise.assessment import Assessment
+from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.nccl_files import nccl_conf
 from hwcheck.judge.judge import judge
 from hwcheck.render.html import html
@@ -27,8 +28,8 @@ from tests.factories import gpu_host, hung, leg
 
 def judged(run: Run) -> Assessment:
     """Judge a run and add the advice."""
-    judgement = judge(run)
-    return Assessment(run, judgement, advise(run, judgement))
+    judgement = judge(run, shipped())
+    return Assessment(run, judgement, advise(run, judgement, shipped()), shipped())
 
 
 def example() -> Assessment:

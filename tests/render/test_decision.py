@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.judge import judge
 from hwcheck.node import checks
 from hwcheck.render import words
@@ -25,7 +26,7 @@ def all_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def line(*hosts: HostRecord, **changes: object) -> str:
     assessment = judged(factories.run(*hosts, **changes))  # type: ignore[arg-type]
-    return decision(decide(assessment.run, assessment.judgement))
+    return decision(decide(assessment.run, assessment.judgement, shipped().checks))
 
 
 def down(host: str, number: int = 4, reason: str = "no answer from 10.0.0.{}:22") -> HostRecord:
@@ -60,7 +61,7 @@ FABRIC_LINE = fabric_between((("a",), ("b",)), "slow")
 
 def test_what_connects_groups_of_hosts_is_to_be_mended() -> None:
     run = factories.run(gpu_host("a"), gpu_host("b"))
-    groups = decide(run, judge(run))
+    groups = decide(run, judge(run, shipped()), shipped().checks)
     began = "2 passed what was asked; mend the fabric between "
     assert decision(groups, [f"rail 1: {FABRIC_LINE}", FABRIC_LINE]) == f"{began}a and b."
     other = fabric_between((("a",), ("c",)), "slow")
@@ -79,7 +80,7 @@ def test_what_connects_groups_of_hosts_is_to_be_mended() -> None:
 def test_the_verdict_names_the_fabric(hosts: tuple[str, ...], verdict: str) -> None:
     run = factories.run(*(gpu_host(name, **(FAIL if name == "bad" else {})) for name in hosts))
     record = MultiHostRecord(("all",), hosts, unresolved=(FABRIC_LINE,), finished=True)
-    assert words.verdict(judge(run, record)) == verdict
+    assert words.verdict(judge(run, shipped(), record)) == verdict
 
 
 def test_a_host_that_could_not_be_measured_is_named() -> None:
@@ -103,7 +104,7 @@ def test_every_host_is_in_one_group_and_unreachable_ones_are_folded_by_reason() 
         record("n6", None, phase="jump host", reason="jump host gate: connect: no answer"),
     ]
     assessment = judged(factories.run(*hosts))
-    groups = decide(assessment.run, assessment.judgement)
+    groups = decide(assessment.run, assessment.judgement, shipped().checks)
     names = [name for group in groups for name in group.hosts]
     assert sorted(names) == [host.host for host in hosts]
     assert groups[-1].reasons == (

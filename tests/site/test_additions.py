@@ -10,9 +10,9 @@ import pytest
 
 from hwcheck.accept.stages import STAGES
 from hwcheck.advise import causes
+from hwcheck.advise.catalogue import shipped
 from hwcheck.connect import payload
 from hwcheck.errors import UsageError
-from hwcheck.judge.models import model_of, models
 from hwcheck.node import checks
 from hwcheck.node.check import BY_USE
 from hwcheck.node.limits import Steady
@@ -33,16 +33,16 @@ def loaded(folder: Path, changes: dict[str, str] | None = None) -> Additions:
 
 def test_additions_are_used_and_then_gone(tmp_path: Path) -> None:
     additions = loaded(tmp_path)
-    before = list(checks.load()), list(causes.load()), models()
-    assert model_of(*A5000) is None
+    before = list(checks.load()), list(causes.load()), shipped().models.every
+    assert shipped().models.of(*A5000) is None
     with in_use(additions):
         assert checks.load()["checkpoint_room"].metrics[0].unit == "GiB"
         assert set(checks.load()) == {*before[0], "checkpoint_room"}
         assert set(causes.load()) == {*before[1], "checkpoints_left"}
-        assert model_of(*A5000) is not None
+        assert shipped().models.of(*A5000) is not None
         assert list(report.SITE) == ["coverage.html.j2"]
-    assert (list(checks.load()), list(causes.load()), models()) == before
-    assert model_of(*A5000) is None
+    assert (list(checks.load()), list(causes.load()), shipped().models.every) == before
+    assert shipped().models.of(*A5000) is None
     assert report.SITE == {}
 
 

@@ -160,12 +160,13 @@ import sys, time
 from pathlib import Path
 from hwcheck.history.events import ALWAYS, Name, stays
 from hwcheck.history.past import past_of
+from hwcheck.node import checks
 from hwcheck.history.views import History
 from hwcheck.judge.own_past import MOST_RUNS
 began = time.process_time()
 history = History.open(Path(sys.argv[1]), newest=MOST_RUNS)
 names = [Name(host, host, *ALWAYS) for host in {stay.host for stay in stays(history)}]
-past = past_of(history, names, "2100-01-01T00:00:00Z")
+past = past_of(history, names, "2100-01-01T00:00:00Z", checks.load())
 print(*past.values.shape, f"figures x runs in {time.process_time() - began:.2f} s CPU")
 """
 
@@ -215,7 +216,7 @@ def writing(run: Path) -> None:
         "    print(f'writing {spent[0]:.2f} s wall, {spent[1]:.2f} s CPU', file=sys.stderr)\n"
         "dataset.write = timed\n"
         "wall, cpu = time.monotonic(), time.process_time()\n"
-        "outcome.show(Path(sys.argv[1]), as_json=False)\n"
+        "outcome.show(Path(sys.argv[1]), None, as_json=False)\n"
         "print(f'all {time.monotonic() - wall:.2f} s wall, {time.process_time() - cpu:.2f} s CPU', "
         "file=sys.stderr)"
     )

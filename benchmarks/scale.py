@@ -188,7 +188,7 @@ def write_run(out: Path, hosts: int, bad: float) -> Path:
 def measure(path: Path) -> None:
     """Print what ``fab report`` takes on a run folder, as a process of its own."""
     code = "import sys; from pathlib import Path; from hwcheck.tasks.outcome import show; "
-    code += "show(Path(sys.argv[1]), as_json=False)"
+    code += "show(Path(sys.argv[1]), None, as_json=False)"
     started = time.monotonic()
     child = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(child.pid, 0)

@@ -272,8 +272,7 @@ def record_of(host: str, case: Case, checks: Mapping[str, Check]) -> HostRecord:
     ValueError for a check or a metric that there is not.
     """
     answers = [
-        answer_of(check, metrics, checks.get(check))
-        for check, metrics in case.get("samples", {}).items()
+        answer_of(check, metrics, checks) for check, metrics in case.get("samples", {}).items()
     ]
     answers += [
         CheckResult(check, "could_not_measure", reason)
@@ -287,8 +286,9 @@ def record_of(host: str, case: Case, checks: Mapping[str, Check]) -> HostRecord:
     return HostRecord(host, "reported", report=Report(facts, tuple(answers), 1.0))
 
 
-def answer_of(check: str, metrics: Case, declared: Check | None) -> CheckResult:
+def answer_of(check: str, metrics: Case, checks: Mapping[str, Check]) -> CheckResult:
     """Return a check's answer from samples by metric. Raises ValueError."""
+    declared = checks.get(check)
     samples = []
     for name, values in metrics.items():
         metric = declared.metric(name) if declared else None

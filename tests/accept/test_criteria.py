@@ -13,7 +13,6 @@ from hwcheck.accept.criteria import Figure, brought, parse_criteria, read_criter
 from hwcheck.accept.stages import STAGES, STATE
 from hwcheck.advise.catalogue import shipped
 from hwcheck.errors import UsageError
-from hwcheck.judge import models
 from hwcheck.node import checks
 
 GOOD = """\
@@ -187,13 +186,15 @@ def test_a_run_of_any_stage_is_read_back() -> None:
 
 
 def test_a_bandwidth_is_timed_together_with_what_it_is_held_against() -> None:
+    every = checks.load().values()
     for stage in ("load", "collectives"):
-        assert {"topology", "pcie_link", "software_versions"} <= set(STAGES[stage].beside)
-    assert {name for stage in STAGES.values() for name in stage.beside} <= set(checks.load())
+        beside = set(STAGES[stage].beside(every))
+        assert {"topology", "pcie_link", "software_versions"} <= beside
 
 
 def test_stages_run_every_check_once() -> None:
-    of_stages = [name for stage in STAGES.values() for name in stage.checks]
+    every = checks.load().values()
+    of_stages = [name for stage in STAGES.values() for name in stage.checks(every)]
     assert sorted(of_stages) == sorted(checks.load())
 
 
@@ -240,7 +241,7 @@ def test_a_figure_of_a_collective_is_about_the_legs_that_use_everything(
     )
 
 
-MODELS = [model.id for model in models.models()]
+MODELS = list(shipped().models.by_id)
 
 
 @pytest.mark.parametrize("gpu", MODELS)

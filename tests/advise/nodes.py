@@ -44,7 +44,7 @@ def record_of(host: str, case: Mapping[str, Any]) -> HostRecord:
     samples = {**case.get("samples", {})}
     for check, metrics in _of_ports(case.get("ports", {})).items():
         samples[check] = {**samples.get(check, {}), **metrics}
-    answers = [answer_of(check, metrics) for check, metrics in samples.items()]
+    answers = [answer_of(check, metrics, shipped().checks) for check, metrics in samples.items()]
     answers += [
         CheckResult(check, "could_not_measure", reason)
         for check, reason in case.get("unmeasured", {}).items()

@@ -11,7 +11,7 @@ import pytest
 
 from hwcheck.advise import rules
 from hwcheck.advise.catalogue import shipped
-from hwcheck.advise.causes import causes_of, diagnose, in_words, load, rules_of
+from hwcheck.advise.causes import causes_of, diagnose, in_words, rules_of
 from hwcheck.advise.rule import HostFindings, Rule, Sign, rule
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
@@ -125,7 +125,7 @@ def test_a_file_without_a_rule_and_a_second_rule_of_one_name_are_refused() -> No
 def test_every_public_function_of_the_shipped_files_is_a_rule() -> None:
     for path in sorted(Path(rules.__path__[0]).glob("*.py")):
         functions = re.findall(r"^def ([a-z]\w*)\(", path.read_text("utf-8"), re.MULTILINE)
-        assert set(functions) <= set(load()), path.name
+        assert set(functions) <= set(shipped().rules), path.name
 
 
 def test_findings_in_words_are_folded_and_harmless() -> None:

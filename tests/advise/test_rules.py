@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from hwcheck.advise.catalogue import shipped
-from hwcheck.advise.causes import diagnose, load, rules_of
+from hwcheck.advise.causes import diagnose, rules_of
 from hwcheck.advise.records import CONFIDENCES
 from hwcheck.advise.rule import Rule
 from hwcheck.judge.judge import judge
@@ -21,7 +21,7 @@ from hwcheck.site.cases import rule_lacks
 from tests.advise.nodes import KEYS, diagnosed, run_of
 
 FOLDER = Path(__file__).with_name("cases")
-RULES = load()
+RULES = shipped().rules
 CASES = {path.stem: parse_yaml(path.read_text("utf-8")) for path in FOLDER.glob("*.yml")}
 """By theme, then by cause: ``fires`` and ``silent``."""
 BY_CAUSE = {cause: cases for theme in CASES.values() for cause, cases in theme.items()}

@@ -32,7 +32,7 @@ def host(name: str, answers: Answers, model: str = H100) -> HostRecord:
     results = [
         CheckResult(check, "not_applicable", says)
         if isinstance(says, str)
-        else answer_of(check, says)
+        else answer_of(check, says, shipped().checks)
         for check, says in {"kernel": {"kernel_release": "6.8"}, **answers}.items()
     ]
     gpus = [{**gpu, "uuid": f"GPU-{name}-{gpu['index']}"} for gpu in gpu_facts(2, model)]
@@ -307,7 +307,11 @@ def test_quantities_that_go_with_another_driver_or_with_mig_are_not_missed() -> 
         gpus = [
             {**gpu, "uuid": f"{name}-{gpu['index']}", "mig": True} for gpu in gpu_facts(2, H100)
         ]
-        return record(name, [answer_of(check, of) for check, of in answers.items()], gpus=gpus)
+        return record(
+            name,
+            [answer_of(check, of, shipped().checks) for check, of in answers.items()],
+            gpus=gpus,
+        )
 
     none = split("b0", temperatures(None, None))
     whole = fleet(temperatures(40, 41), {}, 4, 0)

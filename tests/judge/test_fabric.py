@@ -57,6 +57,7 @@ def host(
                     "firmware": dict.fromkeys(each, "28.39.2048"),
                     "firmware_of_most": dict.fromkeys(each, "28.39.2048"),
                 },
+                shipped().checks,
             )
         )
     facts = [{**gpu, "uuid": f"GPU-{name}-{gpu['index']}"} for gpu in gpu_facts(gpus, H100)]

@@ -371,11 +371,11 @@ def generations(*of_gpus: int, by_name: Mapping[str, int] = MappingProxyType({})
     card, switch = by_name.get("mlx5_0", 5), by_name.get(SWITCH, 5)
     return [
         answer_of("pcie_link", {**lanes, "pcie_link_generation": idle,
-                                "pcie_link_generation_max": reached}),
+                                "pcie_link_generation_max": reached}, shipped().checks),
         answer_of("card_links", {**cards, "card_link_generation": {"mlx5_0": card},
-                                 "card_link_generation_max": {"mlx5_0": card}}),
+                                 "card_link_generation_max": {"mlx5_0": card}}, shipped().checks),
         answer_of("pcie_uplinks", {**ways, "uplink_generation": {SWITCH: switch},
-                                   "uplink_generation_max": {SWITCH: switch}}),
+                                   "uplink_generation_max": {SWITCH: switch}}, shipped().checks),
     ]  # fmt: skip
 
 

@@ -33,6 +33,7 @@ def host(figures: Figures, models: Sequence[str] = (), name: str = "a") -> HostR
                 metric: {f"gpu{n}": value for n, value in enumerate(values) if value is not None}
                 for metric, values in metrics.items()
             },
+            shipped().checks,
         )
         for check, metrics in figures.items()
     ]
@@ -274,13 +275,15 @@ def test_neighbors_that_may_be_silent(figures: Figures) -> None:
 
 def test_what_is_told_by_link_or_process_is_not_missed_of_a_gpu() -> None:
     clean = {f"gpu{n}": 0 for n in range(8) if n != 3}
-    errors = answer_of("nvlink_errors", {"nvlink_replay_errors": {**clean, "gpu3 link2": 1}})
+    errors = answer_of(
+        "nvlink_errors", {"nvlink_replay_errors": {**clean, "gpu3 link2": 1}}, shipped().checks
+    )
     names = {"process_name": {f"gpu{n} process 9": "python3" for n in range(7)}}
     counts = {"compute_processes": {f"gpu{n}": int(n < 7) for n in range(8)}}
     none = {"graphics_processes": {f"gpu{n}": 0 for n in range(8)}}
     one = host(mig(*[False] * 8))
     assert one.report is not None
-    answers = (errors, answer_of("stray_processes", {**counts, **none, **names}))
+    answers = (errors, answer_of("stray_processes", {**counts, **none, **names}, shipped().checks))
     report = replace(one.report, results=(*one.report.results, *answers))
     assert [each for each in odd(replace(one, report=report)) if each.metric == "absent"] == []
 

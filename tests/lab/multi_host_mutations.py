@@ -241,7 +241,7 @@ def _with_gpudirect(record: HostRecord) -> HostRecord:
         replace(each, samples=(*each.samples, *near)) if each.check == "topology" else each
         for each in record.report.results
     ]
-    results.append(answer_of("peermem", {"gpudirect_rdma": True}))
+    results.append(answer_of("peermem", {"gpudirect_rdma": True}, shipped().checks))
     return replace(record, report=replace(record.report, results=tuple(results)))
 
 

@@ -14,7 +14,6 @@ import pytest
 
 from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.causes import diagnose
-from hwcheck.advise.causes import load as load_rules
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Judgement, worst
 from hwcheck.results.run_folder import Run
@@ -383,7 +382,7 @@ def test_the_table_of_nodes_at_work_is_of_rules_that_there_are(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     causes = {node.cause for node in FAILING}
-    assert causes <= set(load_rules())
+    assert causes <= set(shipped().rules)
     assert len(FAILING) >= LEAST_FAULTS
     assert all(node.doc for node in FAILING)
     with capsys.disabled():
@@ -393,5 +392,5 @@ def test_the_table_of_nodes_at_work_is_of_rules_that_there_are(
 
 def test_the_table_is_of_faults_and_rules_that_there_are() -> None:
     assert set(CAUSES) == set(map(title, FAULTS))
-    assert set(CAUSES.values()) <= set(load_rules())
+    assert set(CAUSES.values()) <= set(shipped().rules)
     assert len(CAUSES) >= LEAST_FAULTS

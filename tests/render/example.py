@@ -104,7 +104,7 @@ def troubled_fleet(hosts: int) -> Assessment:
 def _saying(said: Mapping[str, Mapping[str, Any]], name: str) -> HostRecord:
     made = gpu_host(name)
     assert made.report is not None
-    answers = tuple(answer_of(*each) for each in said.items())
+    answers = tuple(answer_of(*each, shipped().checks) for each in said.items())
     return replace(made, report=replace(made.report, results=(*made.report.results, *answers)))
 
 

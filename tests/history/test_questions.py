@@ -330,7 +330,7 @@ def setups_of(past: Past, row: int) -> list[Setup | None]:
 
 def assert_past_is_that_of_the_runs(folder: Path) -> Past:
     runs = [read_run(path) for path in sorted(folder.iterdir())]
-    want = joined(map(figures, runs[:-1]))
+    want = joined(figures(each, shipped().checks) for each in runs[:-1])
     with History.open(folder) as history:
         past = past_of(
             history, names_of(history, runs[-1]), runs[-1].meta.started, shipped().checks

@@ -372,7 +372,8 @@ def every_quarter_hour(check: str, metric: str, subject: str, counts: Sequence[i
         run_of_night(number / 96, [node(answer(check, **{metric: {subject: value}}))])
         for number, value in enumerate(counts)
     ]
-    findings = judge(runs[-1], shipped(), past=joined(map(figures, runs[:-1]))).findings
+    past = joined(figures(each, shipped().checks) for each in runs[:-1])
+    findings = judge(runs[-1], shipped(), past=past).findings
     return [f.reason for f in findings if f.metric == metric and OWN_PAST in f.limit]
 
 
@@ -456,7 +457,8 @@ def test_it_fails_only_together_with_a_limit_that_the_figure_fails(
         )
         for night in range(23)
     ]
-    findings = judge(runs[-1], shipped(), past=joined(map(figures, runs[:-1]))).findings
+    past = joined(figures(each, shipped().checks) for each in runs[:-1])
+    findings = judge(runs[-1], shipped(), past=past).findings
     of_metric = [f for f in findings if f.metric == "copy_gbps"]
     assert ("fail" in {f.outcome for f in of_metric if OWN_PAST not in f.limit}) == (
         outcome == "fail"

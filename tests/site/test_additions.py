@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from hwcheck.accept.criteria import parse_criteria
+from hwcheck.accept.stages import STAGES
 from hwcheck.advise.assessment import assess
 from hwcheck.advise.catalogue import Catalogue, shipped
 from hwcheck.connect import payload
@@ -91,6 +93,20 @@ def test_a_check_declares_all_that_ours_can(tmp_path: Path) -> None:
     assert metric.varies == BY_USE
     assert metric.past == Steady(-1, ratio=True, scatter=0.01, least=0.05)
     assert metric.drawn_as == "room"
+
+
+def test_a_check_runs_in_the_stage_of_an_acceptance_that_it_declares(tmp_path: Path) -> None:
+    catalogue = loaded(tmp_path, declared('stage="idle", beside=("load",)')).catalogue
+    every = catalogue.checks.values()
+    assert "checkpoint_room" in STAGES["idle"].checks(every)
+    assert "checkpoint_room" in STAGES["load"].beside(every)
+    criteria = (
+        "format: 1\nname: ours\nrequirements:\n- id: A1\n  text: room\n  source: OPS-31\n  stage: idle\n"
+        "  checks: [checkpoint_room]\n"
+    )
+    assert parse_criteria(criteria, "c.yml", catalogue).stages == ("idle",)
+    with pytest.raises(UsageError, match="checkpoint_room: no such check"):
+        parse_criteria(criteria, "c.yml", shipped())
 
 
 def test_an_unknown_group_is_the_last(tmp_path: Path) -> None:

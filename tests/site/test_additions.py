@@ -53,7 +53,7 @@ def test_additions_stand_beside_ours_in_a_catalogue_of_their_own(tmp_path: Path)
 def test_two_catalogues_judge_in_two_threads_each_by_its_own(tmp_path: Path) -> None:
     site = loaded(tmp_path).catalogue
     case = {"samples": {"checkpoint_room": {"room_gib": 0.1}}}
-    run = run_of(record_of("n1", case, shipped().checks, site.checks))
+    run = run_of(record_of("n1", case, site.checks))
     begun = Barrier(2, timeout=60)
 
     def results(catalogue: Catalogue) -> list[tuple[Any, ...]]:
@@ -104,7 +104,7 @@ def test_a_check_runs_in_the_stage_of_an_acceptance_that_it_declares(tmp_path: P
         "format: 1\nname: ours\nrequirements:\n- id: A1\n  text: room\n  source: OPS-31\n"
         "  stage: idle\n  checks: [checkpoint_room]\n"
     )
-    assert parse_criteria(criteria, "c.yml", shipped(), catalogue).stages == ("idle",)
+    assert parse_criteria(criteria, "c.yml", catalogue).stages == ("idle",)
     with pytest.raises(UsageError, match="checkpoint_room: no such check"):
         parse_criteria(criteria, "c.yml", shipped())
 

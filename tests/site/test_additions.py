@@ -58,7 +58,7 @@ def test_two_catalogues_judge_in_two_threads_each_by_its_own(tmp_path: Path) -> 
 
     def results(catalogue: Catalogue) -> list[tuple[Any, ...]]:
         begun.wait()
-        assessments = [assess(run, shipped(), catalogue) for _ in range(5)]
+        assessments = [assess(run, catalogue) for _ in range(5)]
         return [
             (
                 {finding.outcome for finding in each.judgement.findings},

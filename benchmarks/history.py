@@ -25,6 +25,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.history.dataset import COLUMNS, KINDS, ROW_GROUP, connect, file_of, metadata
 from hwcheck.judge.past import held
 from hwcheck.node.wire import COLLECTIVES
@@ -87,7 +88,7 @@ def make(runs: Path, hosts: int, nights: int) -> None:
     )
     kept = [
         (check, metric.name, metric.unit)
-        for check, metrics in held().items()
+        for check, metrics in held(shipped().checks).items()
         for metric in metrics.values()
         if check not in COLLECTIVES
     ]
@@ -159,12 +160,13 @@ import sys, time
 from pathlib import Path
 from hwcheck.history.events import ALWAYS, Name, stays
 from hwcheck.history.past import past_of
+from hwcheck.node import checks
 from hwcheck.history.views import History
 from hwcheck.judge.own_past import MOST_RUNS
 began = time.process_time()
 history = History.open(Path(sys.argv[1]), newest=MOST_RUNS)
 names = [Name(host, host, *ALWAYS) for host in {stay.host for stay in stays(history)}]
-past = past_of(history, names, "2100-01-01T00:00:00Z")
+past = past_of(history, names, "2100-01-01T00:00:00Z", checks.load())
 print(*past.values.shape, f"figures x runs in {time.process_time() - began:.2f} s CPU")
 """
 
@@ -214,7 +216,7 @@ def writing(run: Path) -> None:
         "    print(f'writing {spent[0]:.2f} s wall, {spent[1]:.2f} s CPU', file=sys.stderr)\n"
         "dataset.write = timed\n"
         "wall, cpu = time.monotonic(), time.process_time()\n"
-        "outcome.show(Path(sys.argv[1]), as_json=False)\n"
+        "outcome.show(Path(sys.argv[1]), None, as_json=False)\n"
         "print(f'all {time.monotonic() - wall:.2f} s wall, {time.process_time() - cpu:.2f} s CPU', "
         "file=sys.stderr)"
     )

@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import numpy as np
 from numpy.typing import NDArray
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.changes import changes
 from hwcheck.judge.past import Past, PastRun, PastSeries, Setup, held
 
@@ -120,10 +121,10 @@ def quantities() -> Iterator[Quantity | Count]:
     yield Count("pcie_aer", "aer_correctable", GPU, 0.3)
     yield Count("pcie_aer", "aer_nonfatal", GPU, 0.0)
     yield Count("ecc_errors", "ecc_corrected_volatile", GPU, 0.2)
-    for metric in held()["nvlink_errors"]:
+    for metric in held(shipped().checks)["nvlink_errors"]:
         often = {"nvlink_symbol_errors": 5e4, "nvlink_crc_errors": 10.0}
         yield Count("nvlink_errors", metric, GPU, often.get(metric, 0.0))
-    for metric in held()["infiniband_ports"]:
+    for metric in held(shipped().checks)["infiniband_ports"]:
         yield Count("infiniband_ports", metric, PORT, 2.0 if metric == "symbol_error" else 0.0)
 
 

@@ -19,10 +19,10 @@ import yaml
 from yaml.reader import ReaderError
 
 from hwcheck.accept.stages import STAGES, STATE
+from hwcheck.advise.catalogue import Catalogue
 from hwcheck.errors import UsageError
-from hwcheck.judge import models
 from hwcheck.judge.expectation import LEGS
-from hwcheck.node import checks
+from hwcheck.judge.models import Model, Models
 from hwcheck.node.check import Check, Metric
 from hwcheck.node.checks.all_reduce import all_reduce
 from hwcheck.node.checks.hbm_bandwidth import COPY_GBPS, hbm_bandwidth
@@ -170,29 +170,30 @@ class Criteria:
         return -int(-hosts * self.hosts_percent // 100)
 
 
-def read_criteria(path: Path | None = None) -> Criteria:
+def read_criteria(path: Path | None, catalogue: Catalogue) -> Criteria:
     """Read a file of criteria; without one those that hwcheck brings.
 
     A name of a GPU model that is no file (``h100_sxm``) is those for this model. Raises UsageError:
     file, line, what is wrong, what to write.
     """
     if path is None:
-        return parse_criteria(brought(), DEFAULT)
-    if not path.exists() and str(path) in {model.id for model in models.models()}:
-        return parse_criteria(brought(str(path)), f"criteria of {path}")
+        return parse_criteria(brought(ANY, catalogue.models), DEFAULT, catalogue)
+    if not path.exists() and str(path) in catalogue.models.by_id:
+        text = brought(str(path), catalogue.models)
+        return parse_criteria(text, f"criteria of {path}", catalogue)
     try:
         with path.open("rb") as stream:
             content = stream.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
             raise UsageError(f"--criteria {path}: larger than {MOST_BYTES >> 20} MiB")
-        return parse_criteria(content.decode("utf-8"), str(path))
+        return parse_criteria(content.decode("utf-8"), str(path), catalogue)
     except OSError as error:
         raise UsageError(f"--criteria {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise UsageError(f"--criteria {path}: no text in UTF-8") from None
 
 
-def brought(gpu: str = ANY) -> str:
+def brought(gpu: str, models: Models) -> str:
     """Return the text of the criteria that hwcheck brings, with the figures of a GPU model.
 
     They are what a healthy GPU of it keeps up, and the bandwidths that others published for a whole
@@ -201,9 +202,8 @@ def brought(gpu: str = ANY) -> str:
     text = resources.files(__package__).joinpath(DEFAULT).read_text("utf-8")
     if gpu == ANY:
         return text
-    models_by_id = {model.id: model for model in models.models()}
-    if gpu not in models_by_id:
-        raise UsageError(f"--gpu {_unknown(gpu, [ANY, *models_by_id], 'GPU model')}")
+    if gpu not in models.by_id:
+        raise UsageError(f"--gpu {_unknown(gpu, [ANY, *models.by_id], 'GPU model')}")
     rows = "".join(
         f"  - id: MODEL-{number}\n"
         f"    text: {json.dumps(text)}\n"
@@ -211,7 +211,7 @@ def brought(gpu: str = ANY) -> str:
         f"    stage: {stage}\n"
         f"    figures: [{json.dumps(figure)}]\n"
         "    same_as: [NVIDIA Requirements for AI Clouds BM01]\n"
-        for number, (text, source, stage, figure) in enumerate(_figures_of(models_by_id[gpu]), 1)
+        for number, (text, source, stage, figure) in enumerate(_figures_of(models.by_id[gpu]), 1)
     )
     head, tail = text.split("not_shown:\n")
     head = head.replace("gpu: any\n", f"gpu: {gpu}\n").replace(
@@ -220,7 +220,7 @@ def brought(gpu: str = ANY) -> str:
     return f"{head}  # Figures of {gpu} (hwcheck/judge/models)\n{rows}not_shown:\n{tail}"
 
 
-def _figures_of(model: models.Model) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+def _figures_of(model: Model) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     """Yield text, source, stage and border of each figure of a model that a check measures."""
     for name, (check, metric, what) in OF_MODELS.items():
         figure = model.figures.get(name)
@@ -243,7 +243,7 @@ def _border(check: Check, metric: Metric, least: float, source: str) -> dict[str
     return {**border, "tolerance_percent": TARGET_PERCENT, "source": source}
 
 
-def parse_criteria(text: str, source: str) -> Criteria:
+def parse_criteria(text: str, source: str, catalogue: Catalogue) -> Criteria:
     """Return the criteria of a text. Raises UsageError as ``read_criteria``."""
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -277,7 +277,7 @@ def parse_criteria(text: str, source: str) -> Criteria:
         exercise=data.get("exercise", False),
         not_shown=tuple(NotShown(**each) for each in data.get("not_shown", ())),
     )
-    for keys, problem in _problems(criteria):
+    for keys, problem in _problems(criteria, catalogue):
         raise UsageError(_at(source, root, keys, problem))
     return criteria
 
@@ -299,10 +299,9 @@ def _length_s(text: str) -> float:
     return float(text[:-1]) * UNITS_S[text[-1]]
 
 
-def _problems(criteria: Criteria) -> Any:
+def _problems(criteria: Criteria, catalogue: Catalogue) -> Any:
     """Yield what no check can show or nobody can mean: where in the file, and what to write."""
-    every = checks.load()
-    names = [model.id for model in models.models()]
+    every, names = catalogue.checks, list(catalogue.models.by_id)
     if criteria.gpu not in (ANY, *names):
         yield ["gpu"], _unknown(criteria.gpu, [ANY, *names], "GPU model")
     for number, name in enumerate(criteria.waivers):
@@ -327,9 +326,9 @@ def _problems(criteria: Criteria) -> Any:
         for keys, name in named:
             if name not in every:
                 yield [*where, *keys], _unknown(name, every, "check")
-            elif name not in stage.checks:
-                of = [each.name for each in STAGES.values() if name in each.checks]
-                right = f"it is of stage {' or '.join(of)}" if of else "no stage runs it"
+            elif every[name].stage != stage.name:
+                of = every[name].stage
+                right = f"it is of stage {of}" if of in STAGES else "no stage runs it"
                 yield [*where, *keys], f"{name} is not run in stage {stage.name}: {right}"
         for at, figure in enumerate(requirement.figures):
             keys = [*where, "figures", at]

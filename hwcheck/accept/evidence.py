@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,9 +13,8 @@ from hwcheck.accept.stages import STAGES, STATE
 from hwcheck.advise.assessment import Assessment
 from hwcheck.fold import fold
 from hwcheck.judge.host_case import gpus_of, samples_of
-from hwcheck.judge.models import model_of
 from hwcheck.judge.records import MULTI_HOST, Finding
-from hwcheck.node import checks
+from hwcheck.node.check import Check
 from hwcheck.node.checks.driver import NVML_STATUS
 from hwcheck.node.checks.parts import (
     CARD_FIRMWARE,
@@ -130,7 +129,10 @@ def stage_result(criteria: Criteria, assessment: Assessment) -> StageResult:
         if stage == first and criteria.gpu != ANY:
             evidence = (_of_model(criteria, assessment, record.host), *evidence)
         hosts[record.host] = HostResult(
-            record.host, parts_of(record), evidence, software_of(record)
+            record.host,
+            parts_of(record),
+            evidence,
+            software_of(record, assessment.catalogue.checks.values()),
         )
     limits = tuple(_limits(assessment.judgement.findings))
     times = (meta.started, meta.finished)
@@ -208,11 +210,11 @@ def parts_of(record: HostRecord) -> dict[str, InstalledPart]:
     return parts
 
 
-def software_of(record: HostRecord) -> dict[str, str]:
+def software_of(record: HostRecord, checks: Collection[Check]) -> dict[str, str]:
     """Return the versions that a host named: driver, CUDA, kernel, torch, NCCL, tools."""
     return {
         line(sample.metric.replace("_", " "), 60): line(str(sample.value), 80)
-        for check in checks.load().values()
+        for check in checks
         if (check.group, check.stage) == SOFTWARE
         for sample in samples_of(record, check)
         if sample.subject == "node"
@@ -232,7 +234,7 @@ def _of_model(criteria: Criteria, assessment: Assessment, host: str) -> Evidence
     record = next(each for each in assessment.run.records if each.host == host)
     kinds: dict[str, None] = {}
     for gpu in gpus_of(record):
-        model = model_of(gpu.name, gpu.pci_device_id, gpu.pci_subsystem_id)
+        model = assessment.catalogue.models.of(gpu.name, gpu.pci_device_id, gpu.pci_subsystem_id)
         kinds[model.id if model else line(gpu.name, 60) or "a GPU without a name"] = None
     text = ", ".join(kinds) or "no GPU that the node names"
     wrong = set(kinds) - {criteria.gpu}

@@ -12,7 +12,6 @@ from hwcheck.advise.assessment import Assessment
 from hwcheck.advise.records import Diagnosis
 from hwcheck.judge.host_case import gpus_of, samples_of, values_of
 from hwcheck.judge.records import Finding
-from hwcheck.node import checks
 from hwcheck.node.check import Check
 from hwcheck.node.checks.inforom import INFOROM_IMAGE, inforom
 from hwcheck.node.checks.serials import BOARD_PART_NUMBER, BOARD_SERIAL, serials
@@ -84,6 +83,7 @@ def fault_of(assessments: Sequence[Assessment], host: str) -> Fault:
     """
     visits = [(each, record) for each in assessments for record in _records(each, host)]
     last, latest = visits[-1]
+    checks = last.catalogue.checks.values()
     answers: dict[str, tuple[CheckResult, Assessment]] = {}
     for assessment, record in visits:
         for result in record.report.results if record.report else ():
@@ -112,13 +112,13 @@ def fault_of(assessments: Sequence[Assessment], host: str) -> Fault:
         host=host,
         run=last.run.meta.id,
         measured=latest.started or last.run.meta.started,
-        software=tuple(software_of(record).items()),
+        software=tuple(software_of(record, checks).items()),
         gpus=tuple(_gpus(record, {finding.subject for finding in findings})),
         findings=tuple(findings),
         causes=tuple(causes),
-        criteria=tuple(_criteria(record, findings)),
-        readings=tuple(_readings(record)),
-        events=tuple(_events(record)),
+        criteria=tuple(_criteria(checks, record, findings)),
+        readings=tuple(_readings(checks, record)),
+        events=tuple(_events(checks, record)),
         parts=tuple(each for each in parts.items() if not each[0].startswith("gpu")),
     )
 
@@ -217,10 +217,12 @@ def _by_subject(samples: Iterable[Sample]) -> dict[str, dict[str, str]]:
     return made
 
 
-def _criteria(record: HostRecord, findings: Iterable[Finding]) -> Iterator[Criterion]:
+def _criteria(
+    checks: Collection[Check], record: HostRecord, findings: Iterable[Finding]
+) -> Iterator[Criterion]:
     """Yield what NVIDIA takes a GPU back for, as far as NVML tells; its own diagnostic confirms."""
     failed = {(finding.check, finding.metric, finding.subject) for finding in findings}
-    for check in checks.load().values():
+    for check in checks:
         for metric in check.metrics:
             if metric.proof is None:
                 continue
@@ -231,20 +233,20 @@ def _criteria(record: HostRecord, findings: Iterable[Finding]) -> Iterator[Crite
     yield Criterion(FIELD_DIAGNOSTIC, RMA, "not measured")
 
 
-def _proving(proof: str) -> Iterator[Check]:
-    return (check for check in checks.load().values() if check.proof == proof)
+def _proving(checks: Collection[Check], proof: str) -> Iterator[Check]:
+    return (check for check in checks if check.proof == proof)
 
 
-def _readings(record: HostRecord) -> Iterator[tuple[str, str, str]]:
-    for check in _proving("readings"):
+def _readings(checks: Collection[Check], record: HostRecord) -> Iterator[tuple[str, str, str]]:
+    for check in _proving(checks, "readings"):
         for sample in samples_of(record, check):
             if sample.value not in (0, 0.0, False):
                 about = f"{check.id}: {line(sample.metric, 60)}"
                 yield about, line(sample.subject, 60), quantity(sample.value, sample.unit)
 
 
-def _events(record: HostRecord) -> Iterator[tuple[str, str]]:
-    for check in _proving("events"):
+def _events(checks: Collection[Check], record: HostRecord) -> Iterator[tuple[str, str]]:
+    for check in _proving(checks, "events"):
         for sample in samples_of(record, check):
             if sample.subject != "node" and sample.value not in (0, 0.0, False):
                 about = f"{line(sample.subject, 120)}: {line(sample.metric, 60)}"

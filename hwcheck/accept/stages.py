@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from hwcheck.node import checks
+from hwcheck.node.check import Check
 from hwcheck.results.multi_host import SCOPES
 
 STATE = "state"
@@ -27,19 +27,17 @@ class Stage:
     void_by: tuple[str, ...] = MACHINE
 
     @property
-    def checks(self) -> tuple[str, ...]:
-        """The checks that it runs, those of the site in use among them."""
-        return tuple(check.id for check in checks.load().values() if check.stage == self.name)
-
-    @property
-    def beside(self) -> tuple[str, ...]:
-        """Checks of other stages that its run repeats: its bandwidths are held against them."""
-        return tuple(check.id for check in checks.load().values() if self.name in check.beside)
-
-    @property
     def over_hosts(self) -> bool:
         """Whether it is a run over several hosts at once."""
         return self.name in SCOPES
+
+    def checks(self, checks: Iterable[Check]) -> tuple[str, ...]:
+        """Return the checks that it runs on single nodes; none where it is over hosts."""
+        return tuple(check.id for check in checks if check.stage == self.name)
+
+    def beside(self, checks: Iterable[Check]) -> tuple[str, ...]:
+        """Return checks of other stages that its run repeats: bandwidths are held against them."""
+        return tuple(check.id for check in checks if self.name in check.beside)
 
 
 BOTH = (*MACHINE, "nic")

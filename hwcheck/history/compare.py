@@ -10,7 +10,7 @@ from hwcheck.errors import UsageError
 from hwcheck.history.dataset import EXERCISE
 from hwcheck.history.events import NAMED, renamed, stays
 from hwcheck.history.views import History
-from hwcheck.node import checks
+from hwcheck.node.check import Check
 from hwcheck.node.units import UNITS
 from hwcheck.text import binary_size, count, line, quantity
 
@@ -82,7 +82,7 @@ class _Former:
     called: str
 
 
-def compare(history: History, before: str, after: str) -> Comparison:
+def compare(history: History, before: str, after: str, checks: Mapping[str, Check]) -> Comparison:
     """Compare each host that is in both runs, by its GPUs where it was renamed.
 
     Raises UsageError where there is none.
@@ -106,10 +106,10 @@ def compare(history: History, before: str, after: str) -> Comparison:
         raise UsageError(f"{line(before, 80)} and {line(after, 80)} have no host in common")
     only_before = [name for host, name in called[before].items() if host not in called[after]]
     only_after = [name for name in called[after].values() if name not in both]
-    return _compared(history, after, both, only_before, only_after)
+    return _compared(history, after, both, only_before, only_after, checks)
 
 
-def compare_last_green(history: History, after: str) -> Comparison:
+def compare_last_green(history: History, after: str, checks: Mapping[str, Check]) -> Comparison:
     """Compare each host of a run with its own last green run before. Raises UsageError."""
     rows = history.rows(
         f"""
@@ -123,7 +123,8 @@ def compare_last_green(history: History, after: str) -> Comparison:
     before = {host: _Former(*former) for host, former in rows if former}
     if not before:
         raise UsageError(f"no host of {line(after, 80)} has a green run before it")
-    return _compared(history, after, before, [], [host for host, former in rows if not former])
+    new = [host for host, former in rows if not former]
+    return _compared(history, after, before, [], new, checks)
 
 
 def _compared(
@@ -132,10 +133,11 @@ def _compared(
     before: Mapping[str, _Former],
     only_before: Sequence[str],
     only_after: Sequence[str],
+    checks: Mapping[str, Check],
 ) -> Comparison:
     runs = {host: former.run for host, former in before.items()}
     of = [after, list(before), [former.called for former in before.values()], list(runs.values())]
-    changes = [*_of_hosts(history, of), *_of_gpus(history, of), *_of_samples(history, of)]
+    changes = [*_of_hosts(history, of), *_of_gpus(history, of), *_of_samples(history, of, checks)]
     changes += [
         Difference(host, "name", "name", "node", _word(former.called), _word(host))
         for host, former in before.items()
@@ -190,17 +192,19 @@ def _of_gpus(history: History, of: Sequence[Any]) -> list[Difference]:
     return changes
 
 
-def _not_compared() -> tuple[tuple[str, str], ...]:
+def _not_compared(checks: Mapping[str, Check]) -> tuple[tuple[str, str], ...]:
     """Return the checks and metrics that differ between healthy nights, or are said elsewhere."""
     return tuple(
         (check.id, metric.name)
-        for check in checks.load().values()
+        for check in checks.values()
         for metric in check.metrics
         if metric.fact or (metric.varies and metric.varies.nights)
     )
 
 
-def _of_samples(history: History, of: Sequence[Any]) -> list[Difference]:
+def _of_samples(
+    history: History, of: Sequence[Any], checks: Mapping[str, Check]
+) -> list[Difference]:
     least = ", ".join(f"'{unit}': {change}" for unit, change in LEAST_CHANGES.items())
     rows = history.rows(
         f"""{PAIRS.format(table="samples")},
@@ -213,7 +217,7 @@ def _of_samples(history: History, of: Sequence[Any]) -> list[Difference]:
           FROM a JOIN b ON a.host = b.host AND a.check_id = b.check_id AND a.metric = b.metric
             AND a.subject = b.subject AND a.size_bytes IS NOT DISTINCT FROM b.size_bytes
             AND a.unit = b.unit
-          WHERE (a.check_id, a.metric) NOT IN {_not_compared()} AND NOT ({OF_LARGEST_SIZE})
+          WHERE (a.check_id, a.metric) NOT IN {_not_compared(checks)} AND NOT ({OF_LARGEST_SIZE})
             AND NOT {EXERCISE.format(table="a")} AND NOT {EXERCISE.format(table="b")}
         ), scatter AS (
           SELECT check_id, metric, size_bytes,

@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hwcheck.judge.past import Past, PastSeries, Setup, held, start_s
+from hwcheck.judge.past import Past, PastSeries, Setup, start_s
+from hwcheck.node.check import Metric
 from hwcheck.node.limits import Growth, Steady
 
 SOURCE = (
@@ -83,10 +84,13 @@ class Change(NamedTuple):
     shared: float = 0.0
 
 
-def changes(past: Past, like: Mapping[str, str]) -> Iterator[tuple[PastSeries, Change]]:
+def changes(
+    past: Past, like: Mapping[str, str], metrics: Mapping[str, Mapping[str, Metric]]
+) -> Iterator[tuple[PastSeries, Change]]:
     """Yield each figure of the last run that is not what it was.
 
-    ``like`` has by host what it must share with others to be compared with them.
+    ``like`` has by host what it must share with others to be compared with them; ``metrics`` are
+    those that are ``held``.
     """
     hours = np.array([start_s(run) / 3600 for run in past.runs])
     same = same_setup(past)
@@ -95,7 +99,6 @@ def changes(past: Past, like: Mapping[str, str]) -> Iterator[tuple[PastSeries, C
         subject = of.subject if of.size_bytes else re.sub(r"\d+", "", of.subject)
         kind = (of.check, of.metric, subject, of.size_bytes, like.get(of.host, of.host))
         classes.setdefault(kind, []).append(row)
-    metrics = held()
     for (check, metric, *_), rows in classes.items():
         manner = metrics[str(check)][str(metric)].past
         hosts = [past.series[row].host for row in rows]

@@ -24,8 +24,8 @@ from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.interconnect import is_gpu
 from hwcheck.judge.past import Past, PastRun, PastSeries, Setup, figures, held, joined, start_s
 from hwcheck.judge.records import Finding
-from hwcheck.node import checks
-from hwcheck.node.check import Metric
+from hwcheck.node.check import Check, Metric
+from hwcheck.node.checks import telling
 from hwcheck.node.limits import Growth, Steady
 from hwcheck.node.wire import Value
 from hwcheck.results.run_folder import Run
@@ -42,13 +42,17 @@ MOST_RUNS = 90
 
 
 def judge_own_past(
-    run: Run, hosts: Sequence[HostCase], findings: Sequence[Sequence[Finding]], past: Past
+    run: Run,
+    hosts: Sequence[HostCase],
+    findings: Sequence[Sequence[Finding]],
+    past: Past,
+    checks: Mapping[str, Check],
 ) -> Iterator[Finding]:
     """Yield a warning for each figure that is not what it was, and a word on new references.
 
     ``findings`` are those of each host so far: what a limit fails already, fails here too.
     """
-    whole = _up_to_now(figures(run), past) if past.runs else past
+    whole = _up_to_now(figures(run, checks), past) if past.runs else past
     if len(whole.runs) < 2:
         return
     failed = {
@@ -60,14 +64,14 @@ def judge_own_past(
     bad = {
         (f.host, f.check, f.subject) for of_host in findings for f in of_host if f.outcome != "pass"
     }
-    metrics = held()
+    metrics = held(checks)
     by_name = {host.name: host for host in hosts}
     like = {
         host.name: f"{len(host.facts.models)} x {' and '.join(host.facts.kinds)}" for host in hosts
     }
     yield from _new_references(whole, by_name)
     largest: dict[tuple[str, str, str, str], tuple[PastSeries, Change]] = {}
-    for of, change in changes(whole, like):
+    for of, change in changes(whole, like, metrics):
         key = (of.host, of.check, of.metric, of.subject)
         follows = metrics[of.check][of.metric].follows
         if any((of.host, other, of.subject) in bad for other in follows):
@@ -124,7 +128,7 @@ def _new_references(past: Past, hosts: Mapping[str, HostCase]) -> Iterator[Findi
                 if all(both) and both[0] != both[1]
             ]
             for name, was, value in changed:
-                check, metric = checks.telling(name)
+                check, metric = telling(name)
                 subject = of.subject if is_gpu(of.subject) and check.per_gpu else "node"
                 if (of.host, name, subject) in given or check.id not in hosts[of.host].checks:
                     continue

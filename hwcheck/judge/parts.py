@@ -44,8 +44,8 @@ def judge_parts(host: HostCase) -> Iterator[Finding]:
     """
     rows: Sequence[Row] = host.facts.expect.get("parts", ())
     for check in (parts.id, cabling.id):
-        of_cables = check == cabling.id
-        of_check = [row for row in rows if ("neighbor" in row) == of_cables]
+        about_cables = check == cabling.id
+        of_check = [row for row in rows if ("neighbor" in row) == about_cables]
         if check in host.checks and of_check:
             there = _parts(host, check)
             ordered = {str(row["serial"]).lower() for row in of_check if "serial" in row}

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from hwcheck.judge.host_case import gpus_of, values_of
 from hwcheck.judge.legs import LEAST_BYTES, PLAUSIBLE_BUSBW_GBPS, is_clean
 from hwcheck.judge.readings import implausible
-from hwcheck.node import checks
-from hwcheck.node.check import Metric
+from hwcheck.node.check import Check, Metric
+from hwcheck.node.checks import telling
 from hwcheck.node.collective.leg_checks import BUSBW_GBPS
 from hwcheck.node.collective.spec import SITE
 from hwcheck.node.wire import CheckResult, Leg
@@ -83,7 +83,7 @@ def start_s(run: PastRun) -> float:
     return datetime.fromisoformat(run.started.replace("Z", "+00:00")).timestamp()
 
 
-def held() -> dict[str, dict[str, Metric]]:
+def held(checks: Mapping[str, Check]) -> dict[str, dict[str, Metric]]:
     """Return by check and name the metrics that are held against former runs.
 
     Of a collective that is the busbw of each leg at each size of ``LEAST_BYTES`` and more, of the
@@ -91,20 +91,20 @@ def held() -> dict[str, dict[str, Metric]]:
     """
     by_check = {
         check.id: {metric.name: metric for metric in check.metrics if metric.past}
-        for check in checks.load().values()
+        for check in checks.values()
     }
     return {name: metrics for name, metrics in by_check.items() if metrics}
 
 
-def figures(run: Run) -> Past:
+def figures(run: Run, checks: Mapping[str, Check]) -> Past:
     """Return the figures of one run that are held against other runs."""
     series: list[PastSeries] = []
     values: list[float] = []
     setups: dict[Setup, int] = {}
     setup_of: list[int] = []
-    held_metrics = held()
+    held_metrics = held(checks)
     for record in run.records:
-        for of, value, setup in _of_host(record, held_metrics):
+        for of, value, setup in _of_host(record, checks, held_metrics):
             series.append(of)
             values.append(value)
             setup_of.append(setups.setdefault(setup, len(setups)))
@@ -143,13 +143,14 @@ def joined(pasts: Iterable[Past]) -> Past:
 
 
 def _of_host(
-    record: HostRecord, held_metrics: Mapping[str, Mapping[str, Metric]]
+    record: HostRecord,
+    checks: Mapping[str, Check],
+    held_metrics: Mapping[str, Mapping[str, Metric]],
 ) -> Iterator[tuple[PastSeries, float, Setup]]:
-    registry = checks.load()
     setups = _setups(record)
     for result in record.report.results if record.report else ():
         metrics = held_metrics.get(result.check, {})
-        check = registry.get(result.check)
+        check = checks.get(result.check)
         if not metrics or check is None or result.state != "done":
             continue
         if check.legs:
@@ -218,8 +219,8 @@ def library_of(leg: Leg) -> str:
 
 def _setups(record: HostRecord) -> Setups:
     return Setups(
-        _only(values_of(record, *checks.telling("driver")).values()),
-        _only(values_of(record, *checks.telling("torch")).values()),
+        _only(values_of(record, *telling("driver")).values()),
+        _only(values_of(record, *telling("torch")).values()),
         ((f"gpu{gpu.index}", gpu.serial or gpu.uuid, gpu.vbios) for gpu in gpus_of(record)),
     )
 

@@ -220,10 +220,10 @@ def _compared(metric: Metric) -> _Compared:
                 0.0, limit.margin, mads=limit.scatter, least_hosts=limit.least_hosts
             )
             return _Compared(metric.unit, tolerance, False, True, limit.source, with_golden=False)
-    of_unit = UNITS[metric.unit].peers
-    assert isinstance(of_unit, Tolerance), metric.unit
-    low, high = bad_sides(metric, of_unit)
-    return _Compared(metric.unit, of_unit, low, high)
+    usual = UNITS[metric.unit].peers
+    assert isinstance(usual, Tolerance), metric.unit
+    low, high = bad_sides(metric, usual)
+    return _Compared(metric.unit, usual, low, high)
 
 
 def _is_compared(metric: Metric) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from hwcheck.judge.expectation import on_a_border
 from hwcheck.judge.host_case import HostCase, node_facts
 from hwcheck.judge.limits import judge_answer
+from hwcheck.judge.models import Models
 from hwcheck.judge.records import Finding, unmeasured
 from hwcheck.node.collective.leg_checks import BUSBW_GBPS
 from hwcheck.results.run_folder import Run
@@ -40,7 +41,7 @@ def legs_on_a_border(run: Run) -> dict[str, LegsByCheck]:
     return by_host
 
 
-def judge_second_visit(host: HostCase) -> Iterator[Finding]:
+def judge_second_visit(host: HostCase, models: Models) -> Iterator[Finding]:
     """Yield how a second visit broke off, and what failed in it.
 
     Nobody can rely on a host that does not stand a second visit, whatever it sent.
@@ -52,7 +53,7 @@ def judge_second_visit(host: HostCase) -> Iterator[Finding]:
         second = host.second_answer(check.id) if answer.legs else None
         if second is None:
             continue
-        for finding in judge_answer(host.name, check, second, host.facts):
+        for finding in judge_answer(host.name, check, second, host.facts, models):
             if finding.outcome == "fail":
                 reason = f"when measured again: {finding.reason}".rstrip(": ")
                 yield finding._replace(reason=reason)

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from hwcheck.fold import fold
 from hwcheck.judge.records import MULTI_HOST, OUTCOMES, TRAINING, worst
-from hwcheck.node import checks
-from hwcheck.node.check import GROUPS
+from hwcheck.node.check import GROUPS, Check
 from hwcheck.render.view import HostView
 from hwcheck.text import line
 
@@ -66,13 +65,18 @@ class HeatMap:
     left_out: str
 
 
-def heat_map(hosts: Sequence[HostView], racks: Mapping[str, str], order: Sequence[str]) -> HeatMap:
+def heat_map(
+    hosts: Sequence[HostView],
+    racks: Mapping[str, str],
+    order: Sequence[str],
+    checks: Mapping[str, Check],
+) -> HeatMap:
     """Return the map; ``racks`` by host, ``order`` is that of the inventory."""
     place = {name: at for at, name in enumerate(order)}
     by_rack: dict[str, list[HostView]] = defaultdict(list)
     for host in sorted(hosts, key=lambda host: place[host.name]):
         by_rack[racks.get(host.name, "")].append(host)
-    group_of = _group_of()
+    group_of = _group_of(checks)
     asked = {group_of[check] for host in hosts for check in host.check_names}
     columns = [group for group in GROUPS if group in asked]
     unwell = [host.name for host in hosts if host.verdict.outcome != "pass"]
@@ -87,9 +91,9 @@ def heat_map(hosts: Sequence[HostView], racks: Mapping[str, str], order: Sequenc
     )
 
 
-def _group_of() -> Mapping[str, str]:
+def _group_of(checks: Mapping[str, Check]) -> Mapping[str, str]:
     """Return the column of each check; of one that this version does not have it is the last."""
-    groups = {check.id: check.group for check in checks.load().values()}
+    groups = {check.id: check.group for check in checks.values()}
     return defaultdict(lambda: GROUPS[-1], groups | NO_CHECKS)
 
 

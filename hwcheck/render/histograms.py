@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from hwcheck.fold import fold
 from hwcheck.judge.legs import is_clean, largest, legs_of
 from hwcheck.judge.records import Finding, Judgement
-from hwcheck.node import checks
-from hwcheck.node.check import GROUPS
+from hwcheck.node.check import GROUPS, Check
 from hwcheck.render.shapes import drawing, path, words
 from hwcheck.results.run_folder import Run
 from hwcheck.text import binary_size, line, number
@@ -33,14 +32,16 @@ class Histogram:
     in_words: str
 
 
-def histograms(run: Run, judgement: Judgement) -> tuple[Histogram, ...]:
+def histograms(
+    run: Run, judgement: Judgement, checks: Mapping[str, Check]
+) -> tuple[Histogram, ...]:
     """Return a histogram of each figure that eight hosts have, and that is not the same on all."""
     bad: dict[tuple[str, str], list[Finding]] = {}
     for finding in judgement.findings:
         if finding.outcome in ("warn", "fail") and not finding.waived:
             bad.setdefault((finding.check, finding.host), []).append(finding)
     made = []
-    for name, unit, check, values in (*_of_legs(run), *_of_gpus(run)):
+    for name, unit, check, values in (*_of_legs(run), *_of_gpus(run, checks)):
         if len({host for host, _ in values}) < LEAST_HOSTS or len(set(values.values())) < 2:
             continue
         out = [key for key in values if _stands_out(bad.get((check, key[0]), ()), key[1])]
@@ -61,11 +62,11 @@ def _of_legs(run: Run) -> Iterator[tuple[str, str, str, Values]]:
         yield f"busbw, {collective} at {binary_size(size_bytes)}", "GB/s", collective, values
 
 
-def _of_gpus(run: Run) -> Iterator[tuple[str, str, str, Values]]:
+def _of_gpus(run: Run, checks: Mapping[str, Check]) -> Iterator[tuple[str, str, str, Values]]:
     """Yield what is drawn of every GPU, in the order of the report's groups."""
     titles = {
         (check.id, metric.name): metric.drawn_as
-        for check in sorted(checks.load().values(), key=lambda check: GROUPS.index(check.group))
+        for check in sorted(checks.values(), key=lambda check: GROUPS.index(check.group))
         for metric in check.metrics
         if metric.drawn_as
     }

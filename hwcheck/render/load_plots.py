@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from hwcheck.advise.assessment import Assessment
 from hwcheck.judge.records import Judgement, worst
-from hwcheck.node import checks
-from hwcheck.node.check import Metric
+from hwcheck.node.check import Check, Metric
 from hwcheck.node.checks.clocks_under_load import APPLICATION_SM_CLOCK_MHZ
 from hwcheck.node.checks.power_under_load import POWER_LIMIT_W
 from hwcheck.node.checks.temperature_under_load import TEMPERATURE_SLOWDOWN_C
@@ -88,9 +87,10 @@ def load_plots(assessment: Assessment) -> tuple[Plot, ...]:
     An exercise on the CPU and work without a plausible sample are left out.
     """
     records = {record.host: record for record in assessment.run.records}
-    marks_by_host = _marks_by_host(assessment.judgement)
+    checks = assessment.catalogue.checks
+    marks_by_host = _marks_by_host(assessment.judgement, checks)
     plots = []
-    for host in drawn_hosts(assessment.run, assessment.judgement):
+    for host in drawn_hosts(assessment.run, assessment.judgement, checks):
         observed = assessment.series.get(host, VisitSeries())
         drawn, marks = stretches(observed), marks_by_host.get(host, {})
         if drawn:
@@ -100,7 +100,7 @@ def load_plots(assessment: Assessment) -> tuple[Plot, ...]:
     return tuple(plots)
 
 
-def drawn_hosts(run: Run, judgement: Judgement) -> tuple[str, ...]:
+def drawn_hosts(run: Run, judgement: Judgement, checks: Mapping[str, Check]) -> tuple[str, ...]:
     """Return the hosts whose load is worth a picture; whether they had one is not known here.
 
     In a larger run those that failed or warned at work, failures first, 20 at most.
@@ -108,15 +108,18 @@ def drawn_hosts(run: Run, judgement: Judgement) -> tuple[str, ...]:
     if len(run.records) <= FEW_HOSTS:
         return tuple(record.host for record in run.records)
     outcomes = {
-        host: worst(_outcomes(marks).values()) for host, marks in _marks_by_host(judgement).items()
+        host: worst(_outcomes(marks).values())
+        for host, marks in _marks_by_host(judgement, checks).items()
     }
     bad = [record.host for record in run.records if outcomes.get(record.host) in SIGNS]
     return tuple(sorted(bad, key=lambda host: outcomes[host] != "fail")[:MOST_HOSTS])
 
 
-def _marks_by_host(judgement: Judgement) -> dict[str, dict[str, dict[str, str]]]:
+def _marks_by_host(
+    judgement: Judgement, checks: Mapping[str, Check]
+) -> dict[str, dict[str, dict[str, str]]]:
     """Return the marks of each host that has any but passes."""
-    of_load = {name for name, check in checks.load().items() if check.load}
+    of_load = {name for name, check in checks.items() if check.load}
     marks: dict[str, dict[str, dict[str, str]]] = {}
     for finding in judgement.not_passed:
         if finding.check in of_load:

@@ -1,8 +1,4 @@
-"""What a site adds, loaded and refused where it does not fit; and its use beside what hwcheck has.
-
-A check, a rule or a template of a site stands in the registry of its kind while ``in_use`` lasts:
-what plans, judges, diagnoses and renders asks there, as for ours.
-"""
+"""What a site adds, loaded and refused where it does not fit, and the catalogue of ours and its."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ import traceback
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +18,7 @@ import jinja2
 import yaml
 
 from hwcheck.advise import causes
+from hwcheck.advise.catalogue import Catalogue, Template, shipped
 from hwcheck.advise.rule import Rule
 from hwcheck.errors import UsageError
 from hwcheck.inventory.expectations import VARIABLES
@@ -40,7 +38,6 @@ from hwcheck.node.limits import (
     Steady,
 )
 from hwcheck.node.units import UNITS
-from hwcheck.render import report
 from hwcheck.site.folder import Site
 
 LIMITS = (Equal, AtLeast, AtMost, AbovePeers)
@@ -59,7 +56,18 @@ class Additions:
     checks: Mapping[str, Check]
     models: tuple[Model, ...]
     rules: Mapping[str, Rule]
-    templates: Mapping[str, str]
+    templates: Mapping[str, Template]
+
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        """What hwcheck brings, and this beside it."""
+        ours = shipped()
+        return Catalogue(
+            checks.in_order((*ours.checks.values(), *self.checks.values())),
+            models.Models((*ours.models.every, *self.models)),
+            {**ours.rules, **self.rules},
+            {**ours.templates, **self.templates},
+        )
 
     @property
     def payload_files(self) -> dict[str, bytes]:
@@ -78,36 +86,18 @@ def load(site: Site) -> Additions:
 
 
 @contextmanager
-def in_use(additions: Additions) -> Iterator[None]:
-    """Have a site's additions in the registries of checks, models, rules and templates.
+def faults_of(site: Site) -> Iterator[None]:
+    """Turn what a file of the site fails with into a UsageError that names the file and its line.
 
-    Raises UsageError where a file of the site fails in use; what was measured stays in its run.
+    What was measured stays in its run.
     """
-    before = dict(checks.SITE), dict(causes.SITE), models.SITE, dict(report.SITE)
-    folder = additions.site.path / "templates"
-    templates = {name: (text, str(folder / name)) for name, text in additions.templates.items()}
-    _register(additions.checks, additions.rules, additions.models, templates)
     try:
         yield
     except Exception as error:
-        place = _place(error, additions.site)
+        place = _place(error, site)
         if isinstance(error, UsageError) or not place:
             raise
         raise UsageError(f"{place}: {type(error).__name__}: {_one_line(error)}") from None
-    finally:
-        _register(before[0], before[1], before[2], before[3])
-
-
-def _register(
-    of_checks: Mapping[str, Check],
-    of_rules: Mapping[str, Rule],
-    of_models: tuple[Model, ...],
-    templates: Mapping[str, tuple[str, str]],
-) -> None:
-    checks.SITE = dict(of_checks)
-    causes.SITE = dict(of_rules)
-    models.set_site(of_models)
-    report.SITE = dict(templates)
 
 
 def _place(error: BaseException, site: Site) -> str:
@@ -208,11 +198,11 @@ def _rules(site: Site) -> dict[str, Rule]:
 
 
 def _models(site: Site) -> tuple[Model, ...]:
-    shipped_names = {model.id for model in models.shipped()}
+    ours = models.shipped()
     made = []
     for name, data in site.of("models").items():
         path, stem = site.path / "models" / name, name.removesuffix(".yml")
-        if stem in shipped_names:
+        if stem in ours.by_id:
             raise UsageError(
                 f"{path}: hwcheck has this model, and a site's does not replace it; set limits of "
                 "yours as hwcheck_limits"
@@ -221,7 +211,7 @@ def _models(site: Site) -> tuple[Model, ...]:
             made.append((path, models.read(stem, data.decode("utf-8"))))
         except (yaml.YAMLError, TypeError, KeyError, AttributeError, ValueError) as error:
             raise UsageError(f"{path}: not a model: {_one_line(error)}") from None
-    everything = (*models.shipped(), *(model for _, model in made))
+    everything = (*ours.every, *(model for _, model in made))
     for path, model in made:
         try:
             wrong = problems(model, everything)
@@ -232,7 +222,7 @@ def _models(site: Site) -> tuple[Model, ...]:
     return tuple(model for _, model in made)
 
 
-def _templates(site: Site) -> dict[str, str]:
+def _templates(site: Site) -> dict[str, Template]:
     folder = resources.files("hwcheck.render").joinpath("templates")
     template_names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".j2"))
     by_name = {}
@@ -243,8 +233,8 @@ def _templates(site: Site) -> dict[str, str]:
                 f"{path}: no template of hwcheck; there are {', '.join(template_names)}"
             )
         try:
-            by_name[name] = data.decode("utf-8")
-            jinja2.Environment(autoescape=True).parse(by_name[name])
+            by_name[name] = Template(data.decode("utf-8"), str(path))
+            jinja2.Environment(autoescape=True).parse(by_name[name].text)
         except UnicodeDecodeError:
             raise UsageError(f"{path}: not UTF-8") from None
         except jinja2.TemplateSyntaxError as error:

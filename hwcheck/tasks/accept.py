@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from invoke import Context
 
@@ -26,7 +27,6 @@ from hwcheck.errors import UsageError
 from hwcheck.exit_codes import FAILED, NOT_MEASURED, PASS
 from hwcheck.fold import fold
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
-from hwcheck.node import checks as registry
 from hwcheck.node.wire import to_json
 from hwcheck.render.acceptance import acceptance_page, explanation, status
 from hwcheck.render.fault import fault_html, fault_markdown
@@ -38,8 +38,11 @@ from hwcheck.tasks.command import end, reaching_command
 from hwcheck.tasks.flags import HELP, one_of, out_folder, read_cluster, whole
 from hwcheck.tasks.outcome import judged
 from hwcheck.tasks.output import emit, rendered, say
-from hwcheck.tasks.site_option import SITE_HELP, with_site
+from hwcheck.tasks.site_option import SITE_HELP, catalogue_of, with_site
 from hwcheck.text import line
+
+if TYPE_CHECKING:
+    from hwcheck.site.additions import Additions
 
 ACTIONS = ("run", "status", "record", "rma", "golden", "sign", "verify", "criteria")
 WITH_HOSTS = ("run", "status", "record", "rma", "golden")
@@ -99,6 +102,8 @@ def accept(
     verbose: bool = False,
     extra_vars: Sequence[str] | None = None,
     connection: ConnectionFlags = NO_FLAGS,
+    *,
+    additions: Additions | None,
 ) -> None:
     """Accept a cluster: stages host by host, requirement by requirement, and a signed record."""
     one_of("accept", action, ACTIONS)
@@ -109,8 +114,9 @@ def accept(
     _refuse(action, {"signers": signers}, ("verify",))
     _refuse(action, {"gpu": gpu}, ("criteria",))
     _refuse(action, {"attach": attach}, ("rma",))
+    catalogue = catalogue_of(additions)
     if action == "criteria":
-        emit(brought(gpu or ANY))
+        emit(brought(gpu or ANY, catalogue.models))
         return
     if action in ("sign", "verify"):
         if not file:
@@ -127,7 +133,7 @@ def accept(
     about = read_about(folder)
     if action != "run" and about is None:
         raise UsageError(f"{folder}: no acceptance has begun here; accept run --hosts begins one")
-    chosen = criteria_of(folder, about, criteria)
+    chosen = criteria_of(folder, about, criteria, catalogue)
     roles_of(chosen)
     reach = connection_check(accept_new_host_keys=accept_new_host_keys)
     cluster = read_cluster(
@@ -135,7 +141,7 @@ def accept(
         None,
         extra_vars or (),
         connection,
-        checks=registry.load(),
+        checks=catalogue.checks,
         reach=reach if action == "run" else None,
     )
     is_new, about = about is None, about or new_about(cluster.source, chosen)
@@ -144,6 +150,7 @@ def accept(
         folder,
         cluster,
         chosen,
+        additions,
         at_once,
         accept_new_host_keys=accept_new_host_keys,
         verbose=verbose,
@@ -172,7 +179,7 @@ def accept(
         _write_bundles(standing, Path(attach) if attach else None)
     else:
         left = _left(standing, of_this_call=bool(running))
-        emit(rendered(status(standing.hosts, chosen, left, running)))
+        emit(rendered(status(standing.hosts, chosen, left, catalogue.checks, running)))
         end(exit_code(standing.hosts, chosen))
 
 
@@ -229,6 +236,7 @@ def _page(standing: _Standing, *, running: str = "", signature: bool = False) ->
         acceptance.criteria,
         standing.hosts,
         saved_results(acceptance),
+        catalogue_of(acceptance.additions),
         () if signature else _left(standing, of_this_call=bool(running)),
         running=running,
         signature=signature,
@@ -288,6 +296,7 @@ def _write_bundles(standing: _Standing, attach: Path | None) -> None:
         raise UsageError(f"--attach {attach}: no such folder")
     results, runs = saved_results(standing.acceptance), standing.acceptance.runs
     failed = [host for host in standing.hosts.values() if host.blocked]
+    additions = standing.acceptance.additions
     assessments: dict[str, Assessment] = {}
     for host in failed:
         if host.blocked == STATE:
@@ -295,7 +304,9 @@ def _write_bundles(standing: _Standing, attach: Path | None) -> None:
             continue
         names = runs_until_failure(host, results)
         measured = [name for name in names if (runs / name / "run.json").is_file()]
-        assessments |= {name: judged(runs / name) for name in measured if name not in assessments}
+        assessments |= {
+            name: judged(runs / name, additions) for name in measured if name not in assessments
+        }
         _write_bundle(standing, host.host, [assessments[name] for name in measured], attach)
     if not failed:
         emit("no host failed a stage\n")
@@ -305,9 +316,10 @@ def _write_bundle(
     standing: _Standing, host: str, assessments: Sequence[Assessment], attach: Path | None
 ) -> None:
     fault = fault_of(assessments, host)
-    page = fault_html(fault)
+    templates = catalogue_of(standing.acceptance.additions).templates
+    page = fault_html(fault, templates)
     files: dict[str, Path | bytes] = {
-        "fault.md": fault_markdown(fault).encode(),
+        "fault.md": fault_markdown(fault, templates).encode(),
         "fault.html": page.encode(),
         **_pdf("fault.pdf", page, standing.about),
         **dict(answers_and_logs(assessments, host)),

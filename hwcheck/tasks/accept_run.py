@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 from hwcheck.accept.acceptance import RUNS, run_folders
 from hwcheck.accept.criteria import Criteria
@@ -36,19 +37,23 @@ from hwcheck.tasks.output import say
 from hwcheck.tasks.progress import Progress
 from hwcheck.tasks.scope import run_multi_host
 from hwcheck.tasks.second_visit import make_second_visits
-from hwcheck.tasks.site_option import payload_files, save_site, site_hashes
+from hwcheck.tasks.site_option import all_checks, payload_files, save_site, site_hashes
+
+if TYPE_CHECKING:
+    from hwcheck.site.additions import Additions
 
 STATE_FILE = "state.json"
 
 
 @dataclass(frozen=True)
 class Acceptance:
-    """What is accepted: the hosts, by which criteria, in which folder."""
+    """What is accepted: the hosts, by which criteria, in which folder, with what a site adds."""
 
     id: str
     folder: Path
     cluster: Cluster
     criteria: Criteria
+    additions: Additions | None = None
     forks: int = 32
     accept_new_host_keys: bool = False
     verbose: bool = False
@@ -75,7 +80,7 @@ def run(acceptance: Acceptance, begins: Callable[[str], None]) -> None:
     again: it may have been repaired. So may an accepted one, whose parts are read again.
     """
     stop = threading.Event()
-    built = payload.build(payload_files())
+    built = payload.build(payload_files(acceptance.additions))
     results = end_what_was_cut_off(acceptance)
     before = progress(acceptance.criteria, acceptance.names, results)
     failed_before = {name: host.blocked for name, host in before.items() if host.blocked}
@@ -112,7 +117,7 @@ def _saved_result(acceptance: Acceptance, path: Path) -> StageResult | None:
         return state_result(acceptance.criteria, path.name, data) if data else None
     if not (path / "run.json").is_file():
         return None
-    assessment = judged(path)
+    assessment = judged(path, acceptance.additions)
     if assessment.run.meta.acceptance.get("id") != acceptance.id:
         return None
     return stage_result(acceptance.criteria, assessment)
@@ -127,7 +132,7 @@ def end_what_was_cut_off(acceptance: Acceptance) -> list[StageResult]:
         whole = not (path / "run.json").is_file() or (path / "hosts.parquet").is_file()
         if not whole and close_run(path):
             say(f"hwcheck: {path} was cut off; what it measured stands")
-            show(path, as_json=False, silent=True)
+            show(path, acceptance.additions, as_json=False, silent=True)
     return saved_results(acceptance)
 
 
@@ -195,21 +200,22 @@ def _visited(
     stop: threading.Event,
 ) -> StageResult:
     """Visit hosts for the checks of a stage, judge them, and hold them against the criteria."""
+    every = all_checks(acceptance.additions).values()
     plan = make_plan(
         cluster,
-        (*stage.beside, *stage.checks),
+        (*stage.beside(every), *stage.checks(every)),
         stage.profile,
         duration_s=acceptance.criteria.burn_in_s if stage.profile == DURATION_PROFILE else None,
         engine=acceptance.criteria.engine if stage.name == "collectives" else ENGINES[0],
         payload_sha256=built.sha256,
-        site=site_hashes(),
+        site=site_hashes(acceptance.additions),
         acceptance={"id": acceptance.id, "stage": stage.name},
     )
     deadlines = replace(Deadlines(), run_s=plan.timeout_s, visit_s=plan.timeout_s)
     connector = Connector(deadlines, stop, accept_new_host_keys=acceptance.accept_new_host_keys)
     connector.prepare(plan.hosts)
     folder = RunFolder.create(acceptance.runs, plan.meta)
-    save_site(folder.path)
+    save_site(acceptance.additions, folder.path)
     if stage.over_hosts:
         lasting = connector.lasting()
         run_multi_host(
@@ -228,6 +234,7 @@ def _visited(
     made: list[StageResult] = []
     show(
         folder.path,
+        acceptance.additions,
         as_json=False,
         assessed=lambda each: made.append(stage_result(acceptance.criteria, each)),
         silent=True,

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from json import dumps as to_text
+from typing import TYPE_CHECKING
 
 from invoke import Context
 
-from hwcheck.node import checks as registry
 from hwcheck.render.catalogue import catalogue, catalogue_json, overview
 from hwcheck.tasks.command import command
 from hwcheck.tasks.flags import ALL, REACHING_HELP, read_cluster, split
 from hwcheck.tasks.output import emit, rendered
-from hwcheck.tasks.site_option import (
-    SITE_HELP,
-    additions_in_use,
-    with_site,
-)
+from hwcheck.tasks.site_option import SITE_HELP, all_checks, with_site
+
+if TYPE_CHECKING:
+    from hwcheck.site.additions import Additions
 
 
 @command(
@@ -36,14 +35,15 @@ def checks(
     hosts: str = "",
     limit: str | None = None,
     site: str | None = None,  # noqa: ARG001 - with_site takes it
+    *,
+    additions: Additions | None,
 ) -> None:
     """List the checks; those that are named with metrics, limits and their sources."""
-    every = registry.load()
+    every = all_checks(additions)
     limits = []
     if hosts:
         cluster = read_cluster(hosts, limit, checks=every)
         limits = [(host.name, host.limits) for host in cluster.hosts if host.limits]
-    additions = additions_in_use()
     of_site = additions.checks if additions else ()
     chosen = list(every)
     if names != ALL:

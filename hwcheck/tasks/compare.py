@@ -12,6 +12,7 @@ from hwcheck.history.compare import compare as compare_runs
 from hwcheck.history.compare import compare_last_green
 from hwcheck.history.names import name_among
 from hwcheck.history.views import History
+from hwcheck.node import checks
 from hwcheck.render.history import FORMATS, answer_text, comparison_answer, comparison_text
 from hwcheck.results.folders import named_folder
 from hwcheck.tasks.command import Command, Once, command
@@ -86,9 +87,9 @@ def compare(
     with history_of(runs, only=two) as past:
         first = run_named(past, run)
         compared = (
-            compare_last_green(past, first)
+            compare_last_green(past, first, checks.load())
             if last
-            else compare_runs(past, first, run_named(past, later))
+            else compare_runs(past, first, run_named(past, later), checks.load())
         )
     if output:
         from hwcheck.render.comparison import comparison_html  # not above: Jinja is for pages

@@ -91,9 +91,10 @@ def history(
 
 def write_page(runs: str) -> None:
     """Write the page of the fleet, and say where it is. Raises UsageError and DiskError."""
+    from hwcheck.advise.catalogue import shipped
     from hwcheck.tasks.index_page import INDEX, write_index  # what only lists does without
 
-    for text in left_out_lines(write_index(Path(runs))):
+    for text in left_out_lines(write_index(Path(runs), shipped())):
         say(f"hwcheck: {text}")
     say(f"hwcheck: {Path(runs) / INDEX}")
 
@@ -101,6 +102,7 @@ def write_page(runs: str) -> None:
 def take_in(runs: Path) -> None:
     """Write the files of runs that have none or damaged ones, and say what became of each."""
     from hwcheck.advise.assessment import assess  # not above: what only lists judges nothing
+    from hwcheck.advise.catalogue import shipped
     from hwcheck.results.multi_host import read_multi_host
     from hwcheck.results.run_folder import read_run
     from hwcheck.results.training import read_training
@@ -113,8 +115,9 @@ def take_in(runs: Path) -> None:
             run = read_run(path)
             if not run.meta.finished:
                 raise UsageError(f"under way, or cut short; `hwcheck report {path}` takes it in")
-            refuse_without_site(path, run.meta)
-            dataset.write(path, assess(run, read_multi_host(path), training=read_training(path)))
+            refuse_without_site(None, path, run.meta)
+            multi_host, training = read_multi_host(path), read_training(path)
+            dataset.write(path, assess(run, shipped(), multi_host, training=training))
         except UsageError as error:
             say(f"hwcheck: {line(path.name, 80)}: not taken in: {error}")
         else:

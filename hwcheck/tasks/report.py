@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from invoke import Context
 
@@ -12,6 +13,9 @@ from hwcheck.tasks.command import command, end
 from hwcheck.tasks.flags import COVERAGE_HELP, percent
 from hwcheck.tasks.outcome import show
 from hwcheck.tasks.site_option import with_site
+
+if TYPE_CHECKING:
+    from hwcheck.site.additions import Additions
 
 
 @command(
@@ -33,10 +37,13 @@ def report(
     json: bool = False,
     require_coverage: str | None = None,
     site: str | None = None,  # noqa: ARG001 - with_site takes it
+    *,
+    additions: Additions | None,
 ) -> None:
     """Judge and render a saved run again, with no host."""
     required = percent(require_coverage)
     if out is not None and not out.strip():
         raise UsageError("--out is empty; name a folder, or leave it out for the run folder")
     folder = Path(out) if out else None
-    end(show(named_folder(run), as_json=json, required_percent=required, out=folder))
+    run_folder = named_folder(run)
+    end(show(run_folder, additions, as_json=json, required_percent=required, out=folder))

@@ -14,7 +14,6 @@ from hwcheck.connect.connector import connection_check
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import NOT_MEASURED, PASS, combine
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
-from hwcheck.node import checks as registry
 from hwcheck.provision.draining import Draining
 from hwcheck.provision.names import refuse_misspelt, refuse_wrong_types
 from hwcheck.provision.request import PlaybookRequest, find_playbook
@@ -25,12 +24,13 @@ from hwcheck.tasks.command import end, reaching_command
 from hwcheck.tasks.draining import DRAIN_HELP, MAX_DRAINED, TIMEOUT, read_draining
 from hwcheck.tasks.flags import HELP, list_names, read_cluster, whole
 from hwcheck.tasks.output import emit, say
-from hwcheck.tasks.site_option import SITE_HELP, with_site
+from hwcheck.tasks.site_option import SITE_HELP, all_checks, with_site
 from hwcheck.tasks.stages import apply, assert_after
 from hwcheck.tasks.validate import validate
 
 if TYPE_CHECKING:
     from hwcheck.provision.playbook import ProvisionRecord
+    from hwcheck.site.additions import Additions
 
 OTHER_FLAGS = ("check", "diff")
 DEFAULT_BATCH = "8"
@@ -71,6 +71,8 @@ def rollout(
     site: str | None = None,
     verbose: bool = False,
     connection: ConnectionFlags = NO_FLAGS,
+    *,
+    additions: Additions | None,
 ) -> None:
     """Provision, assert and quick-validate one host, then batches; stop at the first that fails."""
     size = whole("--batch", batch, 1)
@@ -83,7 +85,7 @@ def rollout(
             limit,
             extra_vars or (),
             connection,
-            checks=registry.load(),
+            checks=all_checks(additions),
             reach=None if list_hosts else reach,
         ),
         tags=tags,

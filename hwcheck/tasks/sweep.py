@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from invoke import Context
 
 from hwcheck.connect.connector import connection_check
 from hwcheck.errors import UsageError
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
-from hwcheck.node import checks as registry
+from hwcheck.node.check import Check
 from hwcheck.node.wire import COLLECTIVES
 from hwcheck.notify import config
 from hwcheck.scheduler.records import Amount
@@ -25,10 +25,13 @@ from hwcheck.tasks.command import end, reaching_command
 from hwcheck.tasks.dataset import RUNS
 from hwcheck.tasks.flags import USUAL, one_of, out_folder, read_cluster, select
 from hwcheck.tasks.output import emit, say
-from hwcheck.tasks.site_option import SITE_HELP, site_hashes, with_site
+from hwcheck.tasks.site_option import SITE_HELP, all_checks, site_hashes, with_site
 from hwcheck.tasks.sweep_run import run
 
 ACTIONS = ("run", "release", "status", "install", "remove")
+
+if TYPE_CHECKING:
+    from hwcheck.site.additions import Additions
 
 V = TypeVar("V")
 
@@ -81,6 +84,8 @@ def sweep(
     verbose: bool = False,
     extra_vars: Sequence[str] | None = None,
     connection: ConnectionFlags = NO_FLAGS,
+    *,
+    additions: Additions | None,
 ) -> None:
     """Measure the hosts that are due, within a time, few at once; what a timer runs every night."""
     one_of("sweep", action, ACTIONS)
@@ -100,7 +105,7 @@ def sweep(
     runs = out_folder(out)
     at_once = _parsed("--max-unavailable", Amount.parse, max_unavailable)
     budget_s = _parsed("--budget", length_s, budget)
-    checks = registry.load()
+    checks = all_checks(additions)
     reach = connection_check(accept_new_host_keys=accept_new_host_keys)
     cluster = read_cluster(
         hosts,
@@ -116,14 +121,14 @@ def sweep(
     request = SweepRequest(
         cluster,
         chosen,
-        {each.name: checks_of(each) for each in LEVELS.values()},
+        {each.name: checks_of(each, checks) for each in LEVELS.values()},
         tuple(name for name, check in checks.items() if check.load),
         budget_s or sum(each.budget_s for each in chosen),
         runs,
         whole=limit is None,
         drained=drained,
         accept_new_host_keys=accept_new_host_keys,
-        site=site_hashes(),
+        site=site_hashes(additions),
         notify=config.read(Path(notify)) if notify else None,
         drain_failed=read_drain_failed(drain_failed, max_drained),
     )
@@ -158,12 +163,11 @@ def sweep(
     elif dry_run:
         emit(preview(request))
     else:
-        end(run(request, verbose=verbose))
+        end(run(request, additions, verbose=verbose))
 
 
-def checks_of(level: Level) -> tuple[str, ...]:
+def checks_of(level: Level, every: Mapping[str, Check]) -> tuple[str, ...]:
     """Return the checks of a level."""
-    every = registry.load()
     usual = USUAL if level.profile == "quick" else COLLECTIVES
     names = select(every, None, None, usual=usual)
     return tuple(name for name in names if level.load or not every[name].load)

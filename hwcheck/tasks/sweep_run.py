@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hwcheck.accept.golden import golden_of
 from hwcheck.advise.assessment import Assessment
@@ -27,16 +28,19 @@ from hwcheck.tasks.output import say
 from hwcheck.tasks.progress import Progress
 from hwcheck.tasks.scope import run_multi_host
 from hwcheck.tasks.second_visit import make_second_visits
-from hwcheck.tasks.site_option import payload_files, save_site
+from hwcheck.tasks.site_option import catalogue_of, payload_files, save_site
+
+if TYPE_CHECKING:
+    from hwcheck.site.additions import Additions
 
 
-def run(request: SweepRequest, *, verbose: bool) -> int:
+def run(request: SweepRequest, additions: Additions | None, *, verbose: bool) -> int:
     """Sweep, and return the exit code. Raises UsageError and DiskError.
 
     A night waits for a sweep beside jobs, which is over soon; that one gives way to a night.
     """
     golden_of(request.cluster.hosts)  # a file that cannot be read is refused before anything else
-    built = payload.build(payload_files())
+    built = payload.build(payload_files(additions))
     plans = plans_now(request)
     refuse_what_never_fits(plans, request.budget_s)
     stop = threading.Event()
@@ -52,14 +56,17 @@ def run(request: SweepRequest, *, verbose: bool) -> int:
         Lock(request.runs, request.key, request.cluster.source, request.what, waits_for),
         Interrupts(stop) as interrupts,
     ):
-        stages = SweepStages(interrupts, verbose=verbose)
+        stages = SweepStages(interrupts, additions, verbose=verbose)
         return sweep.run(request, plans, built, stages, stop)
 
 
 class SweepStages:
     """The stages of the runs of a sweep (``hwcheck.sweep.stages``)."""
 
-    def __init__(self, interrupts: Interrupts, *, verbose: bool) -> None:
+    def __init__(
+        self, interrupts: Interrupts, additions: Additions | None, *, verbose: bool
+    ) -> None:
+        self._additions = additions
         self.visits_over = interrupts.visits_over
         self._verbose = verbose
 
@@ -70,7 +77,7 @@ class SweepStages:
     def new_folder(self, runs: Path, plan: Plan) -> RunFolder:
         """Make a run folder with the site's files and the golden hosts."""
         folder = RunFolder.create(runs, plan.meta)
-        save_site(folder.path)
+        save_site(self._additions, folder.path)
         folder.write_golden(golden_of(plan.hosts))
         return folder
 
@@ -107,8 +114,8 @@ class SweepStages:
 
     def show(self, path: Path, assessed: Callable[[Assessment], object]) -> int:
         """Judge, report and return the exit code."""
-        return show(path, as_json=False, assessed=assessed)
+        return show(path, self._additions, as_json=False, assessed=assessed)
 
     def write_index(self, runs: Path) -> None:
         """Write the page of the fleet over its nights."""
-        write_index(runs)
+        write_index(runs, catalogue_of(self._additions))

@@ -172,7 +172,7 @@ def train(
             folder.write_host(answer)
         interrupts.visits_over()
         folder.finish(interrupted=stop.is_set())
-        exit_code = show(folder.path, as_json=json)
+        exit_code = show(folder.path, None, as_json=json)
     end(exit_code)
 
 

@@ -9,12 +9,15 @@ from pathlib import Path
 
 from invoke import Context
 
+from hwcheck.advise.catalogue import Catalogue
 from hwcheck.errors import UsageError
 from hwcheck.history.trend import Trend, gpus_named, metric_named
 from hwcheck.history.trend import trend as trend_of
 from hwcheck.history.views import History
+from hwcheck.judge import models
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Judgement
+from hwcheck.node import checks
 from hwcheck.render.trend import FORMATS, trend_html, trend_png, trend_text
 from hwcheck.results.run_folder import read_run
 from hwcheck.tasks.command import command
@@ -73,7 +76,8 @@ def trend(
 @cache
 def judged(run: Path, host: str) -> Judgement:
     """Judge one host of a run, once. Raises UsageError."""
-    return judge(read_run(run, only={host}))
+    catalogue = Catalogue(checks.load(), models.shipped(), rules={})  # none of them judges
+    return judge(read_run(run, only={host}), catalogue)
 
 
 def with_limit(history: History, shown: Trend) -> Trend:

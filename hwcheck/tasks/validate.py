@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from invoke import Context
 
@@ -14,7 +15,6 @@ from hwcheck.connect.connector import Connector
 from hwcheck.connect.deadlines import Deadlines
 from hwcheck.errors import UsageError
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
-from hwcheck.node import checks as registry
 from hwcheck.node.wire import COLLECTIVES, LOAD_DTYPES
 from hwcheck.results.folders import LATEST, link_latest
 from hwcheck.results.run_folder import RunFolder
@@ -46,11 +46,15 @@ from hwcheck.tasks.scope import NODE, multi_host_options, run_multi_host, scopes
 from hwcheck.tasks.second_visit import make_second_visits
 from hwcheck.tasks.site_option import (
     SITE_HELP,
+    all_checks,
     payload_files,
     save_site,
     site_hashes,
     with_site,
 )
+
+if TYPE_CHECKING:
+    from hwcheck.site.additions import Additions
 
 
 @reaching_command(
@@ -125,6 +129,8 @@ def validate(
     json: bool = False,
     verbose: bool = False,
     connection: ConnectionFlags = NO_FLAGS,
+    *,
+    additions: Additions | None,
 ) -> None:
     """Measure every host of an inventory; say which can be trusted and which NCCL settings fit."""
     runs = out_folder(out)
@@ -138,7 +144,7 @@ def validate(
     if prove and NODE not in chosen:
         raise UsageError("--prove: it is about single nodes; add node to --scope")
     on_demand = PROOF if prove else ()
-    checks = registry.load()
+    checks = all_checks(additions)
     names = select(checks, only, skip, collectives, usual=usual, on_demand=on_demand)
     sizes = {
         "minbytes": minbytes,
@@ -161,7 +167,7 @@ def validate(
         checks=checks,
         reach=None if list_hosts else connector.prepare,
     )
-    built = payload.build(payload_files())
+    built = payload.build(payload_files(additions))
     plan = make_plan(
         cluster,
         names if NODE in chosen else (),
@@ -174,7 +180,7 @@ def validate(
         timing=timed,
         engine=engine,
         payload_sha256=built.sha256,
-        site=site_hashes(),
+        site=site_hashes(additions),
     )
     if list_hosts:
         list_names(cluster)
@@ -189,7 +195,7 @@ def validate(
         return
     with Interrupts(stop) as interrupts:
         folder = RunFolder.create(runs, plan.meta)
-        save_site(folder.path)
+        save_site(additions, folder.path)
         folder.write_golden(golden)
         if NODE in chosen:
             with Progress(len(plan.hosts), forks=at_once, verbose=verbose) as progress:
@@ -201,7 +207,7 @@ def validate(
         )
         interrupts.visits_over()
         folder.finish(interrupted=stop.is_set())
-        exit_code = show(folder.path, as_json=json, required_percent=required)
+        exit_code = show(folder.path, additions, as_json=json, required_percent=required)
         try:
             link_latest(folder.path)
         except OSError as error:  # a file system without links, a folder of that name

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hwcheck.advise.assessment import assess
+from hwcheck.advise.catalogue import shipped
 from hwcheck.history import dataset
 from hwcheck.results.run_folder import HostRecord, RunFolder, read_run
 from tests import factories
@@ -49,7 +50,7 @@ def write_night(out: Path, night: int, *records: HostRecord, profile: str = "qui
     for record in records:
         folder.write_host(record)
     folder.finish(interrupted=False)
-    dataset.write(folder.path, assess(read_run(folder.path)))
+    dataset.write(folder.path, assess(read_run(folder.path), shipped()))
     return folder.path
 
 

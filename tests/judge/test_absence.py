@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
 from hwcheck.node import checks
@@ -31,7 +32,7 @@ def host(name: str, answers: Answers, model: str = H100) -> HostRecord:
     results = [
         CheckResult(check, "not_applicable", says)
         if isinstance(says, str)
-        else answer_of(check, says)
+        else answer_of(check, says, shipped().checks)
         for check, says in {"kernel": {"kernel_release": "6.8"}, **answers}.items()
     ]
     gpus = [{**gpu, "uuid": f"GPU-{name}-{gpu['index']}"} for gpu in gpu_facts(2, model)]
@@ -45,7 +46,7 @@ def findings(
     names = {answer.check for one in hosts if one.report for answer in one.report.results}
     run = factories.run(*hosts, checks=sorted(names))
     declared = tuple(replace(plan, **(plans or {}).get(plan.name, {})) for plan in run.meta.hosts)
-    judged = judge(replace(run, meta=replace(run.meta, hosts=declared)))
+    judged = judge(replace(run, meta=replace(run.meta, hosts=declared)), shipped())
     return [finding for finding in judged.findings if finding.outcome != "pass"]
 
 
@@ -306,7 +307,11 @@ def test_quantities_that_go_with_another_driver_or_with_mig_are_not_missed() -> 
         gpus = [
             {**gpu, "uuid": f"{name}-{gpu['index']}", "mig": True} for gpu in gpu_facts(2, H100)
         ]
-        return record(name, [answer_of(check, of) for check, of in answers.items()], gpus=gpus)
+        return record(
+            name,
+            [answer_of(check, of, shipped().checks) for check, of in answers.items()],
+            gpus=gpus,
+        )
 
     none = split("b0", temperatures(None, None))
     whole = fleet(temperatures(40, 41), {}, 4, 0)
@@ -399,7 +404,7 @@ def test_the_work_grows_with_the_hosts_and_not_with_their_square() -> None:
 def _calls(hosts: int) -> int:
     """Return how many calls judging so many hosts takes, on which GPUs do not say much."""
     run = factories.hosts(hosts)
-    judge(run)  # what is remembered is remembered
+    judge(run, shipped())  # what is remembered is remembered
     counted = 0
 
     def count(frame: FrameType, event: str, argument: object) -> None:
@@ -408,7 +413,7 @@ def _calls(hosts: int) -> int:
 
     sys.setprofile(count)
     try:
-        judge(run)
+        judge(run, shipped())
     finally:
         sys.setprofile(None)
     return counted

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.judge import judge
 from hwcheck.judge.own_past import OWN_PAST
 from hwcheck.judge.past import Past, figures, joined
@@ -68,8 +69,8 @@ def run_of_night(night: float, hosts: Iterable[HostRecord]) -> Run:
 def told(nights: int, *hosts: Night) -> list[Finding]:
     """Judge the last of so many nights by those before; return what own past says."""
     runs = [run_of_night(night, (host(night) for host in hosts)) for night in range(nights)]
-    past = joined(figures(each) for each in runs[:-1])
-    return [f for f in judge(runs[-1], past=past).findings if OWN_PAST in f.limit]
+    past = joined(figures(each, shipped().checks) for each in runs[:-1])
+    return [f for f in judge(runs[-1], shipped(), past=past).findings if OWN_PAST in f.limit]
 
 
 def warned(nights: int, *hosts: Night) -> list[Finding]:
@@ -360,9 +361,9 @@ def test_the_rate_is_over_the_time_between_the_runs() -> None:
     nightly = [run_of_night(n, [replays(500 * n, 0)]) for n in range(10)]
     late = run_of_night(80, [replays(500 * 80, 0)])
     burst = run_of_night(10, [replays(500 * 80 + 100_000, 0)])
-    past = joined(figures(each) for each in nightly)
-    assert not [f for f in judge(late, past=past).findings if OWN_PAST in f.limit]
-    assert [f for f in judge(burst, past=past).findings if OWN_PAST in f.limit]
+    past = joined(figures(each, shipped().checks) for each in nightly)
+    assert not [f for f in judge(late, shipped(), past=past).findings if OWN_PAST in f.limit]
+    assert [f for f in judge(burst, shipped(), past=past).findings if OWN_PAST in f.limit]
 
 
 def every_quarter_hour(check: str, metric: str, subject: str, counts: Sequence[int]) -> list[str]:
@@ -371,7 +372,8 @@ def every_quarter_hour(check: str, metric: str, subject: str, counts: Sequence[i
         run_of_night(number / 96, [node(answer(check, **{metric: {subject: value}}))])
         for number, value in enumerate(counts)
     ]
-    findings = judge(runs[-1], past=joined(map(figures, runs[:-1]))).findings
+    past = joined(figures(each, shipped().checks) for each in runs[:-1])
+    findings = judge(runs[-1], shipped(), past=past).findings
     return [f.reason for f in findings if f.metric == metric and OWN_PAST in f.limit]
 
 
@@ -403,7 +405,7 @@ def test_link_downs_that_the_kernel_log_has_are_said_once() -> None:
     log = answer("port_flaps", link_downs={subject: 9}, longest_outage_s={subject: 1.0})
     counts = (answer("infiniband_ports", link_downed={subject: number}) for number in (0, 9))
     runs = [run_of_night(n, [node(counted, log)]) for n, counted in enumerate(counts)]
-    findings = judge(runs[1], past=figures(runs[0])).findings
+    findings = judge(runs[1], shipped(), past=figures(runs[0], shipped().checks)).findings
     bad = [(f.check, f.metric) for f in findings if f.subject == subject and f.outcome == "warn"]
     assert ("port_flaps", "link_downs") in bad
     assert ("infiniband_ports", "link_downed") not in bad
@@ -455,7 +457,8 @@ def test_it_fails_only_together_with_a_limit_that_the_figure_fails(
         )
         for night in range(23)
     ]
-    findings = judge(runs[-1], past=joined(map(figures, runs[:-1]))).findings
+    past = joined(figures(each, shipped().checks) for each in runs[:-1])
+    findings = judge(runs[-1], shipped(), past=past).findings
     of_metric = [f for f in findings if f.metric == "copy_gbps"]
     assert ("fail" in {f.outcome for f in of_metric if OWN_PAST not in f.limit}) == (
         outcome == "fail"
@@ -469,15 +472,17 @@ def test_a_run_is_not_held_against_itself_nor_against_later_ones() -> None:
         run_of_night(night, [tflops(values[night] * (0.9 if night >= 20 else 1))])
         for night in range(30)
     ]
-    past = joined(figures(each) for each in runs)
-    of_third = [f for f in judge(runs[22], past=past).findings if OWN_PAST in f.limit]
+    past = joined(figures(each, shipped().checks) for each in runs)
+    of_third = [f for f in judge(runs[22], shipped(), past=past).findings if OWN_PAST in f.limit]
     (only_former,) = (
         f
-        for f in judge(runs[22], past=joined(figures(each) for each in runs[:22])).findings
+        for f in judge(
+            runs[22], shipped(), past=joined(figures(each, shipped().checks) for each in runs[:22])
+        ).findings
         if OWN_PAST in f.limit
     )
     assert of_third == [only_former]
-    assert not [f for f in judge(runs[21], past=past).findings if OWN_PAST in f.limit]
+    assert not [f for f in judge(runs[21], shipped(), past=past).findings if OWN_PAST in f.limit]
 
 
 def test_runs_of_another_profile_heat_for_another_time_and_are_left_out() -> None:
@@ -487,31 +492,36 @@ def test_runs_of_another_profile_heat_for_another_time_and_are_left_out() -> Non
         made = run_of_night(number, [node(values)])
         return replace(made, meta=replace(made.meta, profile="standard" if deep else "quick"))
 
-    past = joined(figures(night(number)) for number in range(40))
-    of_profiles = [judge(night(number), past=past).findings for number in (38, 39)]
+    past = joined(figures(night(number), shipped().checks) for number in range(40))
+    of_profiles = [judge(night(number), shipped(), past=past).findings for number in (38, 39)]
     assert not [f for findings in of_profiles for f in findings if OWN_PAST in f.limit]
     alike = replace(past, runs=tuple(each._replace(profile="") for each in past.runs))
-    assert [f for f in judge(night(38), past=alike).findings if OWN_PAST in f.limit]
+    assert [f for f in judge(night(38), shipped(), past=alike).findings if OWN_PAST in f.limit]
 
 
 @pytest.mark.parametrize("value", [-300.0, 1e308, True, "hot"], ids=str)
 def test_what_is_no_reading_is_no_past(value: Any) -> None:
-    past = figures(run_of_night(0, [node(answer("temperature_under_load", temperature_c=value))]))
+    past = figures(
+        run_of_night(0, [node(answer("temperature_under_load", temperature_c=value))]),
+        shipped().checks,
+    )
     assert past.series == ()
 
 
 def test_without_a_past_nothing_is_said() -> None:
     one = run_of_night(0, [tflops(700.0)])
-    assert not [f for f in judge(one).findings if OWN_PAST in f.limit]
+    assert not [f for f in judge(one, shipped()).findings if OWN_PAST in f.limit]
 
 
 def test_a_host_that_is_new_is_judged_beside_old_ones() -> None:
     values = healthy(15)
     old = [run_of_night(night, [tflops(values[night])]) for night in range(22)]
     now = run_of_night(22, [tflops(600.0), tflops(500.0, host="new")])
-    past = joined(figures(each) for each in old)
+    past = joined(figures(each, shipped().checks) for each in old)
     assert not [
-        f for f in judge(now, past=past).findings if f.host == "new" and OWN_PAST in f.limit
+        f
+        for f in judge(now, shipped(), past=past).findings
+        if f.host == "new" and OWN_PAST in f.limit
     ]
 
 
@@ -524,16 +534,19 @@ def test_a_site_can_have_it_ignored() -> None:
         (plan,) = made.meta.hosts
         return replace(made, meta=replace(made.meta, hosts=(replace(plan, limits=limits),)))
 
-    past = joined(figures(night(number, {})) for number in range(22))
+    past = joined(figures(night(number, {}), shipped().checks) for number in range(22))
     said = [
-        [f for f in judge(night(22, limits), past=past).findings if OWN_PAST in f.limit]
+        [f for f in judge(night(22, limits), shipped(), past=past).findings if OWN_PAST in f.limit]
         for limits in ({}, terms)
     ]
     assert [len(findings) for findings in said] == [1, 0]
 
 
 def test_figures_of_runs_are_joined_by_when_the_runs_began() -> None:
-    parts = [figures(run_of_night(night, [tflops(700.0 + night)])) for night in (2, 0, 1)]
+    parts = [
+        figures(run_of_night(night, [tflops(700.0 + night)]), shipped().checks)
+        for night in (2, 0, 1)
+    ]
     whole: Past = joined([*parts, parts[0]])
     assert [each.id for each in whole.runs] == ["night0", "night1", "night2"]
     (row,) = [n for n, of in enumerate(whole.series) if of.metric == "tflops"]
@@ -545,5 +558,5 @@ def test_legs_that_are_no_measurement_are_no_past() -> None:
     hung = leg("default", ranks=GPUS, state="hang", sizes=())
     small = leg("p2p_off", ranks=GPUS, largest=1 << 24)
     gloo = leg("net", 1.8, ranks=GPUS, backend="gloo", exercise=True, library="gloo")
-    past = figures(run_of_night(0, [node(reduce_result([hung, small, gloo]))]))
+    past = figures(run_of_night(0, [node(reduce_result([hung, small, gloo]))]), shipped().checks)
     assert past.series == ()

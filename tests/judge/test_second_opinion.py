@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.judge import judge
 from hwcheck.judge.second_opinion import CONTRADICTS
 from hwcheck.node.checks.nccl_diagnostics import nccl_diagnostics
@@ -21,7 +22,7 @@ def disputed(ras: dict[str, str], links: int | None = 0, errors: int = 0) -> dic
     }
     if links is not None:
         samples["nvlink_state"] = {"nvlink_links_inactive": {"gpu0": 0, "gpu1": links}}
-    findings = judge(run_of(("n1", {"samples": samples}))).findings
+    findings = judge(run_of(("n1", {"samples": samples})), shipped()).findings
     return {f.subject: str(f.value) for f in findings if f.metric == CONTRADICTS}
 
 

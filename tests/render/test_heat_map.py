@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.node import checks
 from hwcheck.node.check import GROUPS
 from hwcheck.render.heat_map import HeatMap, heat_map
@@ -15,7 +16,7 @@ from tests.render.example import judged
 def _map(run: Run) -> HeatMap:
     hosts = list(host_views(judged(run)))
     racks = {plan.name: plan.rack for plan in run.meta.hosts}
-    return heat_map(hosts, racks, [plan.name for plan in run.meta.hosts])
+    return heat_map(hosts, racks, [plan.name for plan in run.meta.hosts], shipped().checks)
 
 
 def _in_racks(run: Run, *racks: str) -> Run:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from hwcheck.advise.assessment import Assessment
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.judge import judge
 from hwcheck.render.html import html
 from hwcheck.render.markdown import markdown
@@ -120,7 +121,7 @@ def test_what_was_left_out_or_open_is_said() -> None:
 
 def test_every_report_shows_it(shown: Assessment) -> None:
     group = record()
-    both = replace(shown, judgement=judge(shown.run, group), multi_host=group)
+    both = replace(shown, judgement=judge(shown.run, shipped(), group), multi_host=group)
     page, text = html(both), markdown(both)
     printed = rendered(terminal(both))
     for report, title in ((page, "<h2>Between hosts</h2>"), (text, "## Between hosts")):

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -56,8 +55,8 @@ class Nights:
         self._capfd = capfd
         every = registry.load()
         every[LOADS] = replace(every[LOADS], load=True)
-        monkeypatch.setattr(sweep, "registry", SimpleNamespace(load=lambda: every))
-        monkeypatch.setattr(sweep, "checks_of", lambda level: CHECKS)
+        monkeypatch.setattr(sweep, "all_checks", lambda additions: every)
+        monkeypatch.setattr(sweep, "checks_of", lambda level, every: CHECKS)
 
     def hosts(self, *, bad: Collection[str] = (), every: str = "1d") -> None:
         """Write the inventory; ``bad`` are the hosts that fail, ``every`` is when they are due."""

@@ -102,7 +102,7 @@ def test_a_visit_is_given_up_at_once_when_a_job_comes_and_leaves_nothing(
     nights.hosts()
     Path("hwcheck/checks").mkdir(parents=True)
     Path("hwcheck/checks/slow.py").write_text(SLOW)
-    monkeypatch.setattr(sweep, "checks_of", lambda level: ("file_systems", "slow"))
+    monkeypatch.setattr(sweep, "checks_of", lambda level, every: ("file_systems", "slow"))
 
     def is_slow() -> bool:
         records = Path("runs").glob("*/nodes/gpu2.json")

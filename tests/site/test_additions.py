@@ -1,23 +1,28 @@
-"""What a site adds: what is refused, and that it stands in the registries only while in use."""
+"""What a site adds: what is refused, and that it stands in its own catalogue alone."""
 
 from __future__ import annotations
 
 import io
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
+from typing import Any
 
 import pytest
 
+from hwcheck.accept.criteria import parse_criteria
 from hwcheck.accept.stages import STAGES
-from hwcheck.advise import causes
+from hwcheck.advise.assessment import assess
+from hwcheck.advise.catalogue import Catalogue, shipped
 from hwcheck.connect import payload
 from hwcheck.errors import UsageError
-from hwcheck.judge.models import model_of, models
 from hwcheck.node import checks
 from hwcheck.node.check import BY_USE
 from hwcheck.node.limits import Steady
-from hwcheck.render import report
-from hwcheck.site.additions import Additions, in_use, load
+from hwcheck.render.html import html
+from hwcheck.site.additions import Additions, faults_of, load
+from hwcheck.site.cases import record_of, run_of
 from hwcheck.site.folder import read
 from tests.site.page import example, write
 
@@ -31,19 +36,42 @@ def loaded(folder: Path, changes: dict[str, str] | None = None) -> Additions:
     return load(read(write(folder, changes)))
 
 
-def test_additions_are_used_and_then_gone(tmp_path: Path) -> None:
-    additions = loaded(tmp_path)
-    before = list(checks.load()), list(causes.load()), models()
-    assert model_of(*A5000) is None
-    with in_use(additions):
-        assert checks.load()["checkpoint_room"].metrics[0].unit == "GiB"
-        assert set(checks.load()) == {*before[0], "checkpoint_room"}
-        assert set(causes.load()) == {*before[1], "checkpoints_left"}
-        assert model_of(*A5000) is not None
-        assert list(report.SITE) == ["coverage.html.j2"]
-    assert (list(checks.load()), list(causes.load()), models()) == before
-    assert model_of(*A5000) is None
-    assert report.SITE == {}
+def test_additions_stand_beside_ours_in_a_catalogue_of_their_own(tmp_path: Path) -> None:
+    catalogue = loaded(tmp_path).catalogue
+    assert catalogue.checks["checkpoint_room"].metrics[0].unit == "GiB"
+    assert set(catalogue.checks) == {*shipped().checks, "checkpoint_room"}
+    assert list(catalogue.checks) == list(checks.in_order(catalogue.checks.values()))
+    assert set(catalogue.rules) == {*shipped().rules, "checkpoints_left"}
+    assert catalogue.models.of(*A5000) is not None
+    assert list(catalogue.templates) == ["coverage.html.j2"]
+    assert "checkpoint_room" not in shipped().checks
+    assert "checkpoints_left" not in shipped().rules
+    assert shipped().models.of(*A5000) is None
+    assert shipped().templates == {}
+
+
+def test_two_catalogues_judge_in_two_threads_each_by_its_own(tmp_path: Path) -> None:
+    site = loaded(tmp_path).catalogue
+    case = {"samples": {"checkpoint_room": {"room_gib": 0.1}}}
+    run = run_of(record_of("n1", case, site.checks))
+    begun = Barrier(2, timeout=60)
+
+    def results(catalogue: Catalogue) -> list[tuple[Any, ...]]:
+        begun.wait()
+        assessments = [assess(run, catalogue) for _ in range(5)]
+        return [
+            (
+                {finding.outcome for finding in each.judgement.findings},
+                each.advice.causes.by_host.get("n1", ()),
+                "our runbook, OPS-1" in html(each),
+            )
+            for each in assessments
+        ]
+
+    with ThreadPoolExecutor(2) as threads:
+        of_site, ours = threads.map(results, (site, shipped()))
+    assert of_site == [({"fail"}, ("checkpoints_left",), True)] * 5
+    assert ours == [({"inconclusive"}, (), False)] * 5
 
 
 def declared(check: str = "", metric: str = "") -> dict[str, str]:
@@ -67,13 +95,18 @@ def test_a_check_declares_all_that_ours_can(tmp_path: Path) -> None:
     assert metric.drawn_as == "room"
 
 
-def test_a_check_of_a_site_is_in_the_stage_that_it_names(tmp_path: Path) -> None:
-    additions = loaded(tmp_path, declared('stage="inventory", beside=("load",)'))
-    with in_use(additions):
-        stages = {name for name, stage in STAGES.items() if "checkpoint_room" in stage.checks}
-        assert stages == {"inventory"}
-        assert "checkpoint_room" in STAGES["load"].beside
-    assert "checkpoint_room" not in STAGES["inventory"].checks
+def test_a_check_runs_in_the_stage_of_an_acceptance_that_it_declares(tmp_path: Path) -> None:
+    catalogue = loaded(tmp_path, declared('stage="idle", beside=("load",)')).catalogue
+    every = catalogue.checks.values()
+    assert "checkpoint_room" in STAGES["idle"].checks(every)
+    assert "checkpoint_room" in STAGES["load"].beside(every)
+    criteria = (
+        "format: 1\nname: ours\nrequirements:\n- id: A1\n  text: room\n  source: OPS-31\n"
+        "  stage: idle\n  checks: [checkpoint_room]\n"
+    )
+    assert parse_criteria(criteria, "c.yml", catalogue).stages == ("idle",)
+    with pytest.raises(UsageError, match="checkpoint_room: no such check"):
+        parse_criteria(criteria, "c.yml", shipped())
 
 
 def test_an_unknown_group_is_the_last(tmp_path: Path) -> None:
@@ -169,10 +202,10 @@ def test_what_fails_in_use_names_the_site_s_file_and_line(tmp_path: Path) -> Non
     additions = loaded(tmp_path, {RULE: text})
     with (
         pytest.raises(UsageError, match=r"rules/storage\.py:\d+: KeyError: 'gone'"),
-        in_use(additions),
+        faults_of(additions.site),
     ):
         additions.rules["checkpoints_left"].look(None)  # type: ignore[arg-type]
-    with pytest.raises(ZeroDivisionError), in_use(additions):
+    with pytest.raises(ZeroDivisionError), faults_of(additions.site):
         _ = 1 / 0
-    with pytest.raises(UsageError, match=r"^mine$"), in_use(additions):
+    with pytest.raises(UsageError, match=r"^mine$"), faults_of(additions.site):
         raise UsageError("mine")

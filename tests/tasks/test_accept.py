@@ -11,6 +11,7 @@ import pytest
 
 from hwcheck.accept.criteria import parse_criteria
 from hwcheck.accept.record import write_record
+from hwcheck.advise.catalogue import shipped
 from hwcheck.results.run_folder import UNDER_WAY, RunFolder
 from hwcheck.sweep.state import Lock
 from hwcheck.tasks.command_line import completed, program
@@ -102,7 +103,7 @@ def begun(folder: Path) -> Path:
         "started": "2027-01-31T12:00:00Z",
         "inventory": "n1,",
         "criteria": "good.yml",
-        "sha256": parse_criteria(GOOD, "good.yml").sha256,
+        "sha256": parse_criteria(GOOD, "good.yml", shipped()).sha256,
         "version": "0.1.0",
     }
     (made / "acceptance.json").write_text(json.dumps(about))
@@ -209,7 +210,7 @@ def test_criteria_are_printed_to_be_edited(
 ) -> None:
     program.run(["hwcheck", "accept", "criteria", "--gpu", "h100_sxm"], exit=False)
     text = capsys.readouterr().out
-    criteria = parse_criteria(text, "order.yml")
+    criteria = parse_criteria(text, "order.yml", shipped())
     assert criteria.gpu == "h100_sxm"
     assert criteria.not_shown
 

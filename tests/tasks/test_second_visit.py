@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hwcheck.advise.actions import actions
+from hwcheck.advise.catalogue import shipped
 from hwcheck.connect.connector import Connector
 from hwcheck.inventory.inventory import Host
 from hwcheck.judge.judge import judge
@@ -85,7 +86,7 @@ def measured(
 
 
 def of(run: Run, host: str, metric: str = "busbw_gbps") -> list[Finding]:
-    return [f for f in judge(run).findings if (f.host, f.metric) == (host, metric)]
+    return [f for f in judge(run, shipped()).findings if (f.host, f.metric) == (host, metric)]
 
 
 def test_only_what_lies_on_a_border_is_measured_again(tmp_path: Path) -> None:
@@ -115,7 +116,7 @@ def test_a_run_that_was_stopped_makes_no_second_visit(tmp_path: Path) -> None:
 
 def test_what_hangs_the_second_time_fails(tmp_path: Path) -> None:
     run = measured(tmp_path, {"n1": ON_BORDER}, hung())
-    bad: list[Any] = [f.reason for f in judge(run).findings if f.outcome == "fail"]
+    bad: list[Any] = [f.reason for f in judge(run, shipped()).findings if f.outcome == "fail"]
     assert bad
     assert all(reason.startswith("when measured again") for reason in bad)
     (finding,) = of(run, "n1")
@@ -134,7 +135,7 @@ def test_a_host_that_dies_in_its_second_visit_is_said_and_no_pass(
 ) -> None:
     run = measured(tmp_path, {"n1": ON_BORDER, "n2": CLEAR}, leg(peak_gbps=430.0), dies=dies)
     assert run.second_visits["n1"].state != "reported"
-    judgement = judge(run)
+    judgement = judge(run, shipped())
     (finding,) = of(run, "n1")
     assert (finding.outcome, said in finding.reason) == (outcome, True), finding.reason
     died, other = judgement.hosts
@@ -142,5 +143,7 @@ def test_a_host_that_dies_in_its_second_visit_is_said_and_no_pass(
     why = "second visit, to measure again: "
     assert f"{why}{run.second_visits['n1'].state}: {run.second_visits['n1'].reason}" in died.reason
     assert why not in other.reason
-    evidence = [line for each in actions(run, judgement) for line in each.evidence]
+    evidence = [
+        line for each in actions(run, judgement, shipped().checks) for line in each.evidence
+    ]
     assert any(why in line for line in evidence), evidence

@@ -44,7 +44,7 @@ all:
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sweep, "checks_of", lambda level: CHECKS)
+    monkeypatch.setattr(sweep, "checks_of", lambda level, every: CHECKS)
     inventory("{}")
 
 

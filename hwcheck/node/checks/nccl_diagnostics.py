@@ -24,7 +24,7 @@ VERIFIED = "verified"
 NO_P2P = "NCCL uses no P2P between these GPUs"
 
 
-def _of_ras(name: str, words: str) -> Metric:
+def _ras_metric(name: str, words: str) -> Metric:
     return Metric(
         name,
         "",
@@ -40,11 +40,11 @@ def _of_ras(name: str, words: str) -> Metric:
     )
 
 
-RAS_ECC = _of_ras("ras_ecc", "memory errors that could not be corrected")
-RAS_NVLINK = _of_ras("ras_nvlink", "NVLinks that are inactive, or more of them on some ranks")
+RAS_ECC = _ras_metric("ras_ecc", "memory errors that could not be corrected")
+RAS_NVLINK = _ras_metric("ras_nvlink", "NVLinks that are inactive, or more of them on some ranks")
 RAS_METRICS = {
-    INVENTORY: _of_ras("ras_inventory", "another number or model of GPUs from rank to rank"),
-    DRIVER: _of_ras("ras_driver", "another CUDA driver version from rank to rank"),
+    INVENTORY: _ras_metric("ras_inventory", "another number or model of GPUs from rank to rank"),
+    DRIVER: _ras_metric("ras_driver", "another CUDA driver version from rank to rank"),
     ECC: RAS_ECC,
     NVLINK: RAS_NVLINK,
 }

@@ -71,17 +71,29 @@ def test_what_the_profile_says_is_filled_in() -> None:
 
 
 def test_an_option_that_nobody_knows_is_refused() -> None:
-    meta = to_dict(make_plan(EVERY, CLUSTER, payload.build()).meta)
-    meta["id"] = "r"
+    meta = replace(make_plan(EVERY, CLUSTER, payload.build()).meta, id="r").to_record()
     assert schema_problem(meta, "run") == ""
     meta["options"]["password"] = SECRET
     assert schema_problem(meta, "run").startswith("options: ")
 
 
 def test_a_run_of_a_former_version_has_none() -> None:
-    meta = to_dict(make_plan(EVERY, CLUSTER, payload.build()).meta)
-    del meta["options"]
-    assert RunMeta.from_dict(meta).options == {}
+    meta = make_plan(EVERY, CLUSTER, payload.build()).meta
+    record = to_dict(meta)
+    del record["options"]
+    former = RunMeta.from_dict(record)
+    assert former == replace(meta, options={})
+    assert former.to_record() == record
+
+
+def test_run_json_says_each_thing_once_and_nothing_is_lost() -> None:
+    meta = make_plan(EVERY, CLUSTER, payload.build()).meta
+    record = meta.to_record()
+    assert not set(record) & set(record["options"])
+    assert RunMeta.from_dict(record) == meta
+    assert schema_problem({**record, "id": "r"}, "run") == ""
+    del record["options"]["checks"]
+    assert schema_problem({**record, "id": "r"}, "run") == "options: lacks checks"
 
 
 @pytest.mark.parametrize(

@@ -127,8 +127,8 @@ class RunMeta:
     def to_record(self) -> dict[str, Any]:
         """Return the content of ``run.json``, which says each thing once."""
         data = to_dict(self)
-        said = as_asked(data) if self.options else ("options",)
-        return {name: value for name, value in data.items() if name not in said}
+        left_out = as_asked(data) if self.options else ("options",)
+        return {name: value for name, value in data.items() if name not in left_out}
 
 
 def as_asked(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from hwcheck.node.training.strategies import NAMES
 from hwcheck.node.wire import COLLECTIVES, DTYPES, LEG_NAMES, LOAD_DTYPES
 from hwcheck.render.history import FORMATS
 from hwcheck.results.multi_host import SCOPES
-from hwcheck.run.plan import ENGINES, PROFILES
+from hwcheck.run.options import ENGINES, LAUNCHERS
+from hwcheck.run.plan import PROFILES
 from hwcheck.shipped import ROOTS
 from hwcheck.sweep.levels import LEVELS
 from hwcheck.tasks import accept, site, sweep, train
@@ -48,7 +49,7 @@ VALUES: Mapping[str, Callable[[], Sequence[str]]] = {
     "--tags": _roles,
     "--level": lambda: list(LEVELS),
     "--strategies": lambda: NAMES,
-    "--launcher": lambda: train.LAUNCHERS,
+    "--launcher": lambda: LAUNCHERS,
     "--dtype": lambda: train.DTYPES,
     "--p2p": lambda: list(train.P2P),
     "--tf32": lambda: train.SWITCH,

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from invoke import Context, Exit
 
+from hwcheck.accept.golden import golden_of
+from hwcheck.connect import payload
 from hwcheck.connect.connector import connection_check
 from hwcheck.errors import UsageError
-from hwcheck.exit_codes import NOT_MEASURED, PASS, combine
+from hwcheck.exit_codes import NOT_MEASURED, combine
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.provision.draining import Draining
 from hwcheck.provision.names import refuse_misspelt, refuse_wrong_types
 from hwcheck.provision.request import PlaybookRequest, find_playbook
 from hwcheck.provision.rollout import Batch, BatchOutcome, Stage, batches, roll_out
 from hwcheck.results.folders import new_folder, write_record
+from hwcheck.run.measure import connector_of
+from hwcheck.run.options import Options
+from hwcheck.run.plan import make_plan
 from hwcheck.tasks import draining as drain_stages
 from hwcheck.tasks.command import end, reaching_command
 from hwcheck.tasks.draining import DRAIN_HELP, MAX_DRAINED, TIMEOUT, read_draining
-from hwcheck.tasks.flags import HELP, list_names, read_cluster, whole
+from hwcheck.tasks.flags import HELP, list_names, read_cluster, select, whole
 from hwcheck.tasks.output import emit, say
-from hwcheck.tasks.site_option import SITE_HELP, all_checks, with_site
+from hwcheck.tasks.site_option import SITE_HELP, all_checks, payload_files, site_files, with_site
 from hwcheck.tasks.stages import apply, assert_after
-from hwcheck.tasks.validate import validate
+from hwcheck.tasks.validate import carry_out
 
 if TYPE_CHECKING:
     from hwcheck.provision.playbook import ProvisionRecord
@@ -51,7 +57,7 @@ FORMAT = 1
 )
 @with_site
 def rollout(
-    ctx: Context,
+    ctx: Context,  # noqa: ARG001 - invoke hands every task its context
     hosts: str | None = None,
     limit: str | None = None,
     playbook: str = "",
@@ -68,7 +74,7 @@ def rollout(
     out: str = "runs",
     list_hosts: bool = False,
     accept_new_host_keys: bool = False,
-    site: str | None = None,
+    site: str | None = None,  # noqa: ARG001 - with_site takes it
     verbose: bool = False,
     connection: ConnectionFlags = NO_FLAGS,
     *,
@@ -94,6 +100,11 @@ def rollout(
     if list_hosts:
         list_names(request.cluster)
         return
+    options = Options(
+        checks=select(registry.load(), only, skip),
+        forks=request.forks,
+        accept_new_host_keys=accept_new_host_keys,
+    )
     refuse_misspelt(request)
     refuse_wrong_types(request)
     plan = batches(request.hosts, size, canary)
@@ -104,17 +115,7 @@ def rollout(
     folder = new_folder(Path(out))
     if draining:
         draining.begin(folder.name)
-    options = {
-        "only": only,
-        "skip": skip,
-        "extra_vars": cluster.extra_vars,
-        "connection": cluster.flags,
-        "forks": forks,
-        "accept_new_host_keys": accept_new_host_keys,
-        "site": site,
-        "verbose": verbose,
-    }
-    stages = _Stages(ctx, request, hosts or cluster.source, folder, options)
+    stages = _Stages(request, hosts or cluster.source, folder, options, verbose=verbose)
     outcomes = _run(plan, stages, folder, draining)
     emit("".join(_line(each) for each in outcomes), f"; the results are in {folder}")
     say(f"the results are in {folder}")
@@ -174,21 +175,22 @@ def _in_a_rollout(stage: Stage, before_a_change: Batch | None = None) -> Stage:
 
 
 class _Stages:
-    """The stages of a batch; ``options`` are those of ``validate``."""
+    """The stages of a batch; ``options`` are those of its validation."""
 
     def __init__(
         self,
-        ctx: Context,
         request: PlaybookRequest,
         source: str,
         folder: Path,
-        options: dict[str, Any],
+        options: Options,
+        *,
+        verbose: bool,
     ) -> None:
-        self._ctx = ctx
         self._request = request
         self._source = source
         self._folder = folder
         self._options = options
+        self._verbose = verbose
         self._records: dict[str, ProvisionRecord] = {}
 
     def provision(self, part: Batch) -> int:
@@ -196,7 +198,7 @@ class _Stages:
         say(f"{part.name}: {_names(part.hosts)}")
         folder = self._folder / part.name
         folder.mkdir()
-        record = apply(self._of(part), folder, verbose=self._options["verbose"])
+        record = apply(self._of(part), folder, verbose=self._verbose)
         self._records[part.name] = record
         return record.exit_code
 
@@ -207,10 +209,15 @@ class _Stages:
 
     def validate(self, part: Batch) -> int:
         """Validate it as the command of that name does, with its quick profile."""
-        out = str(self._folder / part.name / "validate")
-        limit = _names(part.hosts, ",")
-        validate.body(self._ctx, hosts=self._source, limit=limit, out=out, **self._options)
-        return PASS
+        cluster = self._request.cluster
+        hosts = tuple(host for host in cluster.hosts if host.name in part.hosts)
+        cluster = replace(cluster, hosts=hosts, limit=_names(part.hosts, ","))
+        connector = connector_of(self._options, threading.Event())
+        connector.prepare(hosts)
+        built, golden = payload.build(payload_files()), golden_of(hosts)
+        plan = make_plan(self._options, cluster, built, site=site_files(), golden=golden)
+        runs = self._folder / part.name / "validate"
+        return carry_out(plan, runs, connector, verbose=self._verbose)
 
     def _of(self, part: Batch) -> PlaybookRequest:
         return replace(self._request, only=part.hosts)

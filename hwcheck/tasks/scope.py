@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from hwcheck.connect.connector import Connector
-from hwcheck.connect.payload import Payload
 from hwcheck.errors import UsageError
 from hwcheck.node.wire import COLLECTIVES, Timing
 from hwcheck.results.multi_host import SCOPES
-from hwcheck.results.run_folder import RunFolder
 from hwcheck.run.multi_host.orders import MultiHostOptions
-from hwcheck.run.multi_host.participants import Participants
-from hwcheck.run.multi_host.scope_runner import ScopeRunner
 from hwcheck.run.multi_host.settings import MULTI_HOST_LEGS
-from hwcheck.run.plan import Plan
-from hwcheck.tasks.flags import ALL, split
-from hwcheck.tasks.output import say
-from hwcheck.text import count
+from hwcheck.tasks.flags import ALL, PROOF, USUAL, select, split
 
 NODE = "node"
 SIZE_FLAGS = ("minbytes", "maxbytes", "stepfactor")
@@ -31,6 +23,25 @@ def scopes(text: str | None) -> tuple[str, ...]:
     Raises UsageError.
     """
     return tuple(split("--scope", text, (NODE, *SCOPES), "scope", "measure each node")) or (NODE,)
+
+
+def of_nodes(
+    chosen: Sequence[str],
+    checks: Iterable[str],
+    only: str | None,
+    skip: str | None,
+    collectives: str | None,
+    profile: str,
+    *,
+    prove: bool,
+) -> tuple[str, ...]:
+    """Return the checks of single nodes, none where ``node`` is no scope. Raises UsageError."""
+    if prove and NODE not in chosen:
+        raise UsageError("--prove: it is about single nodes; add node to --scope")
+    usual = USUAL if profile == "quick" else COLLECTIVES
+    on_demand = PROOF if prove else ()
+    names = select(checks, only, skip, collectives, usual=usual, on_demand=on_demand)
+    return names if NODE in chosen else ()
 
 
 def multi_host_options(
@@ -67,35 +78,3 @@ def multi_host_options(
         dtype=timed.dtype,
         leg=legs[0] if legs else "",
     )
-
-
-def run_multi_host(
-    chosen: Sequence[str],
-    options: MultiHostOptions,
-    plan: Plan,
-    payload: Payload,
-    folder: RunFolder,
-    connector: Connector,
-    *,
-    verbose: bool,
-) -> None:
-    """Run the scopes that are over several hosts, and keep what became of them.
-
-    Without checks to run, the visits of these runs are the hosts' records. The connector has been
-    prepared with the hosts.
-    """
-    over_hosts = [scope for scope in chosen if scope != NODE]
-    if not over_hosts or connector.supervisor.stop.is_set():
-        return
-
-    def tell(text: str) -> None:
-        if verbose:
-            say(text)
-
-    say(f"hwcheck: {', '.join(over_hosts)} over {count(len(plan.hosts), 'host')}")
-    members = Participants(plan.hosts, plan.requests, payload, connector, folder.append_log)
-    with members:
-        ScopeRunner(members, over_hosts, folder.path, tell, options=options).run()
-    if NODE not in chosen:
-        for answer in members.answers().values():
-            folder.write_host(answer)

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from hwcheck.errors import UsageError
 from hwcheck.node import checks as registry
 from hwcheck.node.check import Check
-from hwcheck.results.files import writing_to
-from hwcheck.results.run_folder import RunMeta
+from hwcheck.results.run_folder import SITE, RunMeta
 from hwcheck.site import folder
 from hwcheck.tasks.output import say
 from hwcheck.text import count
@@ -30,8 +29,6 @@ SITE_HELP = {
     "site": "folder of this site's checks, models, rules and templates, whose code is run "
     "(default: hwcheck/ beside the inventory that --hosts names)"
 }
-SAVED = "site"
-"""The folder in a run folder."""
 ADDITIONS = "additions"
 """What a command is handed beside its flags."""
 
@@ -95,16 +92,9 @@ def payload_files(additions: Additions | None) -> tuple[tuple[str, bytes], ...]:
     return tuple(additions.payload_files.items()) if additions else ()
 
 
-def site_hashes(additions: Additions | None) -> dict[str, str]:
-    """Return the files of the site, each with its SHA-256."""
-    return additions.site.hashes if additions else {}
-
-
-def save_site(additions: Additions | None, run: Path) -> None:
-    """Keep the files of the site in a run folder. Raises DiskError."""
-    if additions is not None:
-        with writing_to(run):
-            folder.save(additions.site, run / SAVED)
+def site_files(additions: Additions | None) -> Mapping[str, bytes]:
+    """Return the files of the site by name, ``checks/fans.py``."""
+    return additions.site.files if additions else {}
 
 
 def refuse_without_site(additions: Additions | None, run: Path, meta: RunMeta) -> None:
@@ -115,7 +105,7 @@ def refuse_without_site(additions: Additions | None, run: Path, meta: RunMeta) -
     if meta.site and additions is None:
         raise UsageError(
             f"{run}: it was measured with a site's checks, models, rules or templates; "
-            f"add --site {run / SAVED} to run what it keeps of them, where you trust it"
+            f"add --site {run / SITE} to run what it keeps of them, where you trust it"
         )
     if additions is not None and additions.site.hashes != meta.site:
         say(f"hwcheck: {run} was measured with other files than {additions.site.path} holds")

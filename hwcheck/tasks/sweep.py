@@ -25,7 +25,7 @@ from hwcheck.tasks.command import end, reaching_command
 from hwcheck.tasks.dataset import RUNS
 from hwcheck.tasks.flags import USUAL, one_of, out_folder, read_cluster, select
 from hwcheck.tasks.output import emit, say
-from hwcheck.tasks.site_option import SITE_HELP, all_checks, site_hashes, with_site
+from hwcheck.tasks.site_option import SITE_HELP, all_checks, site_files, with_site
 from hwcheck.tasks.sweep_run import run
 
 ACTIONS = ("run", "release", "status", "install", "remove")
@@ -128,7 +128,7 @@ def sweep(
         whole=limit is None,
         drained=drained,
         accept_new_host_keys=accept_new_host_keys,
-        site=site_hashes(additions),
+        site=site_files(additions),
         notify=config.read(Path(notify)) if notify else None,
         drain_failed=read_drain_failed(drain_failed, max_drained),
     )

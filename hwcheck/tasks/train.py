@@ -8,19 +8,16 @@ from collections.abc import Sequence
 from invoke import Context
 
 from hwcheck.connect import payload
-from hwcheck.connect.connector import Connector
-from hwcheck.connect.deadlines import Deadlines
 from hwcheck.errors import UsageError
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.node.training.strategies import NAMES
-from hwcheck.results.run_folder import RunFolder
-from hwcheck.run.multi_host.participants import Participants
+from hwcheck.run.measure import RunLimits, connector_of, measure
+from hwcheck.run.options import LAUNCHERS, Options
 from hwcheck.run.plan import make_plan
-from hwcheck.run.slurm_launcher import SlurmLauncher
-from hwcheck.run.training.bench import bench
 from hwcheck.run.training.models import read_model
 from hwcheck.run.training.options import LEGS, TrainingOptions
 from hwcheck.tasks.command import end, reaching_command
+from hwcheck.tasks.display import display
 from hwcheck.tasks.flags import (
     HELP,
     REACHING_HELP,
@@ -34,11 +31,9 @@ from hwcheck.tasks.flags import (
 )
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.outcome import show
-from hwcheck.tasks.output import say
 
 ACTIONS = ("bench",)
 SCOPES = ("node", "all")
-LAUNCHERS = ("ssh", "slurm")
 DTYPES = ("bf16", "fp32")
 SWITCH = ("on", "off")
 P2P = {"both": ("default", "p2p_off"), "on": ("default",), "off": ("p2p_off",), "net": tuple(LEGS)}
@@ -110,7 +105,8 @@ def train(
     one_of("--tf32", tf32, SWITCH)
     one_of("--dtype", dtype or DTYPES[0], DTYPES)
     named = split("--strategies", strategies, NAMES, "strategy", "train by all")
-    options = TrainingOptions(
+    flags = {"model": model, "dtype": dtype, "micro_batch": micro_batch, "warmup": warmup}
+    training = TrainingOptions(
         model=read_model(model),
         strategies=tuple(named) or NAMES,
         legs=P2P[p2p],
@@ -123,17 +119,21 @@ def train(
         dtype=dtype or DTYPES[0],
         tf32=tf32 == "on",
         prove=prove,
+        named=tuple(name for name, text in flags.items() if text),
     )
-    for number in options.ranks:
-        problem = options.batch_problem(number)
+    for number in training.ranks:
+        problem = training.batch_problem(number)
         if problem:
             raise UsageError(f"--global-batch {global_batch}: {problem}")
-    stop = threading.Event()
-    connector = (
-        SlurmLauncher(Deadlines(), stop)
-        if launcher == "slurm"
-        else Connector(Deadlines(), stop, accept_new_host_keys=accept_new_host_keys)
+    options = Options(
+        scopes=("all",) if scope == "all" else (),
+        training=training,
+        force=force,
+        launcher=launcher,
+        accept_new_host_keys=accept_new_host_keys,
     )
+    stop = threading.Event()
+    connector = connector_of(options, stop)
     cluster = read_cluster(
         hosts,
         limit,
@@ -145,34 +145,11 @@ def train(
     if list_hosts:
         list_names(cluster)
         return
-    built = payload.build()
-    plan = make_plan(
-        cluster, (), "quick", limit=limit or "", force=force, payload_sha256=built.sha256
-    )
-    connector = connector.lasting(plan.timeout_s, plan.timeout_s)
+    plan = make_plan(options, cluster, payload.build())
     with Interrupts(stop) as interrupts:
-        folder = RunFolder.create(runs, plan.meta)
-        members = Participants(
-            plan.hosts,
-            plan.requests,
-            built,
-            connector.lasting(),
-            folder.append_log,
-            "training",
-            apart=scope == SCOPES[0] or len(plan.hosts) == 1,
-        )
-        with members:
-            if not any(ready.gpus for ready in members.ready.values()):
-                flags = {"model": model, "dtype": dtype, "micro_batch": micro_batch}
-                flags["warmup"] = warmup
-                options = options.without_gpus({name for name, text in flags.items() if text})
-            progress = say if verbose else None
-            bench(members, folder.path, options, progress, together=scope == "all")
-        for answer in members.answers().values():
-            folder.write_host(answer)
-        interrupts.visits_over()
-        folder.finish(interrupted=stop.is_set())
-        exit_code = show(folder.path, None, as_json=json)
+        limits = RunLimits(interrupts.visits_over)
+        path = measure(plan, runs, connector, display(verbose=verbose), limits)
+        exit_code = show(path, None, as_json=json)
     end(exit_code)
 
 

@@ -5,35 +5,32 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from invoke import Context
 
 from hwcheck.accept.golden import golden_of
 from hwcheck.connect import payload
 from hwcheck.connect.connector import Connector
-from hwcheck.connect.deadlines import Deadlines
-from hwcheck.errors import UsageError
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
-from hwcheck.node.wire import COLLECTIVES, LOAD_DTYPES
+from hwcheck.node import checks as registry
+from hwcheck.node.wire import LOAD_DTYPES
 from hwcheck.results.folders import LATEST, link_latest
-from hwcheck.results.run_folder import RunFolder
-from hwcheck.run.fan_out import fan_out
-from hwcheck.run.plan import ENGINES, PROFILES, make_plan
+from hwcheck.run.measure import RunLimits, connector_of, measure
+from hwcheck.run.options import ENGINES, Options
+from hwcheck.run.plan import PROFILES, Plan, make_plan
 from hwcheck.run.preview import preview
 from hwcheck.tasks.command import end, reaching_command
+from hwcheck.tasks.display import display
 from hwcheck.tasks.flags import (
     COVERAGE_HELP,
-    PROOF,
     REACHING_HELP,
-    USUAL,
     list_names,
     one_of,
     out_folder,
     percent,
     read_cluster,
     seconds,
-    select,
     this_machine,
     timing,
     whole,
@@ -41,17 +38,8 @@ from hwcheck.tasks.flags import (
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.outcome import show
 from hwcheck.tasks.output import emit, say
-from hwcheck.tasks.progress import Progress
-from hwcheck.tasks.scope import NODE, multi_host_options, run_multi_host, scopes
-from hwcheck.tasks.second_visit import make_second_visits
-from hwcheck.tasks.site_option import (
-    SITE_HELP,
-    all_checks,
-    payload_files,
-    save_site,
-    site_hashes,
-    with_site,
-)
+from hwcheck.tasks.scope import NODE, multi_host_options, of_nodes, scopes
+from hwcheck.tasks.site_option import SITE_HELP, payload_files, site_files, with_site
 
 if TYPE_CHECKING:
     from hwcheck.site.additions import Additions
@@ -135,17 +123,7 @@ def validate(
     """Measure every host of an inventory; say which can be trusted and which NCCL settings fit."""
     runs = out_folder(out)
     one_of("--profile", profile, PROFILES)
-    one_of("--engine", engine, ENGINES)
-    one_of("--load-dtype", load_dtype, LOAD_DTYPES)
-    at_once, timeout_s = whole("--forks", forks, 1), whole("--timeout", timeout, 0)
-    duration_s = seconds("--duration", duration) if duration else None
-    usual = USUAL if profile == "quick" else COLLECTIVES
-    chosen, required = scopes(scope), percent(require_coverage)
-    if prove and NODE not in chosen:
-        raise UsageError("--prove: it is about single nodes; add node to --scope")
-    on_demand = PROOF if prove else ()
-    checks = all_checks(additions)
-    names = select(checks, only, skip, collectives, usual=usual, on_demand=on_demand)
+    checks, wanted = registry.load(), scopes(scope)
     sizes = {
         "minbytes": minbytes,
         "maxbytes": maxbytes,
@@ -153,63 +131,55 @@ def validate(
         "iters": iters,
         "warmup_iters": warmup_iters,
     }
-    timed = timing(legs=legs, datatype=datatype, **sizes)
     which = {"only": only, "skip": skip, "collectives": collectives, "legs": legs, "engine": engine}
-    over_hosts = multi_host_options(chosen, timed, {**which, **sizes})
+    timed = timing(legs=legs, datatype=datatype, **sizes)
+    options = Options(
+        checks=of_nodes(wanted, checks, only, skip, collectives, profile, prove=prove),
+        scopes=tuple(name for name in wanted if name != NODE),
+        profile=profile,
+        duration_s=seconds("--duration", duration) if duration else None,
+        load_dtype=one_of("--load-dtype", load_dtype, LOAD_DTYPES),
+        engine=one_of("--engine", engine, ENGINES),
+        timing=timed,
+        over_hosts=multi_host_options(wanted, timed, {**which, **sizes}),
+        force=force,
+        forks=whole("--forks", forks, 1),
+        timeout_s=whole("--timeout", timeout, 0) or None,
+        accept_new_host_keys=accept_new_host_keys,
+        require_coverage_percent=percent(require_coverage),
+    )
     stop = threading.Event()
-    connector = Connector(Deadlines(), stop, accept_new_host_keys=accept_new_host_keys)
+    connector = connector_of(options, stop)
+    reach = None if list_hosts else connector.prepare
     cluster = read_cluster(
-        hosts,
-        limit,
-        extra_vars or (),
-        connection,
+        *(hosts, limit, extra_vars or (), connection),
         otherwise=this_machine(),
         checks=checks,
-        reach=None if list_hosts else connector.prepare,
-    )
-    built = payload.build(payload_files(additions))
-    plan = make_plan(
-        cluster,
-        names if NODE in chosen else (),
-        profile,
-        limit=limit or "",
-        force=force,
-        timeout_s=timeout_s or None,
-        duration_s=duration_s,
-        load_dtype=load_dtype,
-        timing=timed,
-        engine=engine,
-        payload_sha256=built.sha256,
-        site=site_hashes(additions),
+        reach=reach,
     )
     if list_hosts:
         list_names(cluster)
         return
-    connector = connector.lasting(plan.timeout_s, plan.timeout_s)
-    golden = golden_of(plan.hosts)
+    built, golden = payload.build(payload_files()), golden_of(cluster.hosts)
+    plan = make_plan(options, cluster, built, site=site_files(), golden=golden)
     if dry_run:
-        scopes_over_hosts = [scope for scope in chosen if scope != NODE]
         reached = replace(plan, hosts=tuple(map(connector.as_reached, plan.hosts)))
-        lines = preview(reached, checks, scopes_over_hosts, at_once)
-        emit("".join(f"{text}\n" for text in lines))
+        emit("".join(f"{text}\n" for text in preview(reached, checks)))
         return
-    with Interrupts(stop) as interrupts:
-        folder = RunFolder.create(runs, plan.meta)
-        save_site(additions, folder.path)
-        folder.write_golden(golden)
-        if NODE in chosen:
-            with Progress(len(plan.hosts), forks=at_once, verbose=verbose) as progress:
-                where = (plan.hosts, plan.requests, built, folder, connector)
-                fan_out(*where, forks=at_once, progress=progress)
-            make_second_visits(plan, built, folder, connector, forks=at_once, verbose=verbose)
-        run_multi_host(
-            chosen, over_hosts, plan, built, folder, connector.lasting(), verbose=verbose
-        )
-        interrupts.visits_over()
-        folder.finish(interrupted=stop.is_set())
-        exit_code = show(folder.path, additions, as_json=json, required_percent=required)
+    end(carry_out(plan, runs, connector, as_json=json, verbose=verbose))
+
+
+def carry_out(
+    plan: Plan, runs: Path, connector: Connector, *, as_json: bool = False, verbose: bool
+) -> int:
+    """Measure what is planned, show it, point ``latest`` at it, and return the exit code."""
+    with Interrupts(connector.supervisor.stop) as interrupts:
+        limits = RunLimits(interrupts.visits_over)
+        path = measure(plan, runs, connector, display(verbose=verbose), limits)
+        required_percent = plan.options.require_coverage_percent
+        exit_code = show(path, as_json=as_json, required_percent=required_percent)
         try:
-            link_latest(folder.path)
+            link_latest(path)
         except OSError as error:  # a file system without links, a folder of that name
-            say(f"hwcheck: {folder.path.parent / LATEST}: {error.strerror}")
-    end(exit_code)
+            say(f"hwcheck: {path.parent / LATEST}: {error.strerror}")
+    return exit_code

@@ -1,4 +1,4 @@
-"""``fab rollout``: one host first, then batches; each is applied, asserted and validated."""
+"""``hwcheck rollout``: one host first, then batches; each is applied, asserted and validated."""
 
 from __future__ import annotations
 
@@ -8,80 +8,100 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from invoke import Context, Exit
+from click.exceptions import Exit
 
 from hwcheck.connect.connector import connection_check
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import NOT_MEASURED, PASS, combine
-from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
+from hwcheck.inventory.defaults import ConnectionFlags
 from hwcheck.node import checks as registry
 from hwcheck.provision.draining import Draining
 from hwcheck.provision.names import refuse_misspelt, refuse_wrong_types
 from hwcheck.provision.request import PlaybookRequest, find_playbook
 from hwcheck.provision.rollout import Batch, BatchOutcome, Stage, batches, roll_out
 from hwcheck.results.folders import new_folder, write_record
+from hwcheck.scheduler.records import Amount
 from hwcheck.tasks import draining as drain_stages
-from hwcheck.tasks.command import end, reaching_command
-from hwcheck.tasks.draining import DRAIN_HELP, MAX_DRAINED, TIMEOUT, read_draining
-from hwcheck.tasks.flags import HELP, list_names, read_cluster, whole
+from hwcheck.tasks.command import command, end, fab_task, option
+from hwcheck.tasks.draining import drain_flags, read_draining
+from hwcheck.tasks.flags import list_names, out_flag, reaching, read_cluster
 from hwcheck.tasks.output import emit, say
-from hwcheck.tasks.site_option import SITE_HELP, with_site
-from hwcheck.tasks.stages import apply, assert_after
-from hwcheck.tasks.validate import validate
+from hwcheck.tasks.scope import only_flag, skip_flag
+from hwcheck.tasks.site_option import site_flag, with_site
+from hwcheck.tasks.stages import apply, assert_after, playbook_flag, tags_flag
+from hwcheck.tasks.validate import cli as validate
+from hwcheck.tasks.values import Whole
 
 if TYPE_CHECKING:
     from hwcheck.provision.playbook import ProvisionRecord
 
-OTHER_FLAGS = ("check", "diff")
-DEFAULT_BATCH = "8"
+__getattr__ = fab_task(__name__)
+
+DEFAULT_BATCH = 8
 FORMAT = 1
 
 
-@reaching_command(
-    help={
-        **{flag: text for flag, text in HELP.items() if flag not in OTHER_FLAGS},
-        "batch": f"hosts that follow the first one together, and so on (default: {DEFAULT_BATCH})",
-        "canary": "the host that goes first (default: the first of the inventory)",
-        "only": "comma-separated checks that validate each batch (default: all, quick)",
-        "skip": "comma-separated checks to leave out of that",
-        **DRAIN_HELP,
-        **SITE_HELP,
-    },
-    optional=["drain"],
+@command(
+    "rollout",
+    examples=(
+        "hwcheck rollout --hosts cluster.yml --batch 8",
+        "hwcheck rollout --hosts cluster.yml --canary node07 --tags nccl",
+        "hwcheck rollout --hosts cluster.yml --drain slurm --max-drained 10% --drain-timeout 8h",
+    ),
 )
+@playbook_flag
+@tags_flag
+@option(
+    "--batch",
+    type=Whole(1),
+    default=DEFAULT_BATCH,
+    help=f"hosts that follow the first one together, and so on (default: {DEFAULT_BATCH})",
+)
+@option(
+    "--canary",
+    metavar="HOST",
+    help="the host that goes first (default: the first of the inventory)",
+)
+@only_flag
+@skip_flag
+@drain_flags[0]
+@drain_flags[1]
+@drain_flags[2]
+@out_flag
+@site_flag()
+@reaching()
 @with_site
-def rollout(
-    ctx: Context,
-    hosts: str | None = None,
-    limit: str | None = None,
-    playbook: str = "",
-    tags: str | None = None,
-    extra_vars: Sequence[str] | None = None,
-    batch: str = DEFAULT_BATCH,
-    canary: str | None = None,
-    only: str | None = None,
-    skip: str | None = None,
-    drain: str | None = None,
-    max_drained: str = MAX_DRAINED,
-    drain_timeout: str = TIMEOUT,
-    forks: str = "32",
-    out: str = "runs",
-    list_hosts: bool = False,
-    accept_new_host_keys: bool = False,
-    site: str | None = None,
-    verbose: bool = False,
-    connection: ConnectionFlags = NO_FLAGS,
+def cli(
+    *,
+    hosts: str | None,
+    limit: str | None,
+    playbook: str,
+    tags: str | None,
+    extra_vars: Sequence[str],
+    batch: int,
+    canary: str | None,
+    only: str | None,
+    skip: str | None,
+    drain: str | None,
+    max_drained: Amount,
+    drain_timeout: float,
+    forks: int,
+    out: str,
+    list_hosts: bool,
+    accept_new_host_keys: bool,
+    site: str | None,
+    verbose: bool,
+    connection: ConnectionFlags,
 ) -> None:
     """Provision, assert and quick-validate one host, then batches; stop at the first that fails."""
-    size = whole("--batch", batch, 1)
     reach = connection_check(accept_new_host_keys=accept_new_host_keys)
     request = PlaybookRequest(
-        forks=whole("--forks", forks, 1),
+        forks=forks,
         playbook=find_playbook(playbook),
         cluster=read_cluster(
             hosts,
             limit,
-            extra_vars or (),
+            extra_vars,
             connection,
             checks=registry.load(),
             reach=None if list_hosts else reach,
@@ -94,7 +114,7 @@ def rollout(
         return
     refuse_misspelt(request)
     refuse_wrong_types(request)
-    plan = batches(request.hosts, size, canary)
+    plan = batches(request.hosts, batch, canary)
     cluster = request.cluster
     draining = read_draining(drain, max_drained, drain_timeout, cluster.hosts, Path(out))
     if draining:
@@ -112,7 +132,7 @@ def rollout(
         "site": site,
         "verbose": verbose,
     }
-    stages = _Stages(ctx, request, hosts or cluster.source, folder, options)
+    stages = _Stages(request, hosts or cluster.source, folder, options)
     outcomes = _run(plan, stages, folder, draining)
     emit("".join(_line(each) for each in outcomes), f"; the results are in {folder}")
     say(f"the results are in {folder}")
@@ -161,7 +181,7 @@ def _in_a_rollout(stage: Stage, before_a_change: Batch | None = None) -> Stage:
         try:
             return stage(part)
         except Exit as ended:
-            return int(ended.code)
+            return ended.exit_code
         except UsageError as error:
             if part is before_a_change:
                 raise
@@ -176,13 +196,11 @@ class _Stages:
 
     def __init__(
         self,
-        ctx: Context,
         request: PlaybookRequest,
         source: str,
         folder: Path,
         options: dict[str, Any],
     ) -> None:
-        self._ctx = ctx
         self._request = request
         self._source = source
         self._folder = folder
@@ -207,7 +225,7 @@ class _Stages:
         """Validate it as the command of that name does, with its quick profile."""
         out = str(self._folder / part.name / "validate")
         limit = _names(part.hosts, ",")
-        validate.body(self._ctx, hosts=self._source, limit=limit, out=out, **self._options)
+        validate(hosts=self._source, limit=limit, out=out, **self._options)
         return PASS
 
     def _of(self, part: Batch) -> PlaybookRequest:

@@ -8,43 +8,46 @@ relative to the folder where the command happens to be run, and nothing from a r
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import click
 
 from hwcheck.errors import UsageError
 from hwcheck.results.files import writing_to
 from hwcheck.results.run_folder import RunMeta
 from hwcheck.site import folder
+from hwcheck.tasks.command import option
 from hwcheck.tasks.output import say
 from hwcheck.text import count
 
 if TYPE_CHECKING:
     from hwcheck.site.additions import Additions
 
-SITE_HELP = {
-    "site": "folder of this site's checks, models, rules and templates, whose code is run "
-    "(default: hwcheck/ beside the inventory that --hosts names)"
-}
 SAVED = "site"
 """The folder in a run folder."""
 
 _current: Additions | None = None
 
 
+def site_flag(
+    help: str = "folder of this site's checks, models, rules and templates, whose code is run "  # noqa: A002 - click's name
+    "(default: hwcheck/ beside the inventory that --hosts names)",
+) -> Callable[..., Any]:
+    """Return ``--site``, for a command that runs ``with_site``."""
+    return option("--site", type=click.Path(), metavar="FOLDER", help=help)
+
+
 def with_site(body: Callable[..., None]) -> Callable[..., None]:
     """Have a command run with what the site adds: it has the flag ``--site``, maybe ``--hosts``."""
-    signature = inspect.signature(body)
 
     @functools.wraps(body)
-    def with_additions(*args: Any, **kwargs: Any) -> None:
+    def with_additions(**flags: Any) -> None:
         global _current
-        given = signature.bind(*args, **kwargs)
-        given.apply_defaults()
-        site = site_of(given.arguments["site"], given.arguments.get("hosts") or "")
+        site = site_of(flags["site"], flags.get("hosts") or "")
         if site is None:
-            body(*args, **kwargs)
+            body(**flags)
             return
         from hwcheck.site.additions import in_use, load  # not above: few have a site
 
@@ -53,7 +56,7 @@ def with_site(body: Callable[..., None]) -> Callable[..., None]:
         _current = additions
         try:
             with in_use(additions):
-                body(*args, **kwargs)
+                body(**flags)
         finally:
             _current = before
 

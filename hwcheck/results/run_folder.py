@@ -39,6 +39,9 @@ not_visited: the run was stopped before its turn."""
 SECOND_VISITS = "again"
 """The folder of second visits in a run folder."""
 
+SITE = "site"
+"""The folder of the site's files in a run folder."""
+
 GOLDEN = "golden.json"
 """The hosts of an acceptance that a run's hosts are held against."""
 
@@ -87,7 +90,8 @@ class RunMeta:
     ``site`` are the files of the site's folder that were in use, ``checks/fans.py``, each with its
     SHA-256; they lie in ``site/`` of the run folder. ``sweep`` has the ``id`` and the ``level`` of
     the sweep that the run is part of, and is empty for one by hand; ``acceptance`` likewise the
-    ``id`` and the ``stage``.
+    ``id`` and the ``stage``. ``options`` are all that was asked, as ``hwcheck.run.options`` has
+    them; runs of former versions have none.
     """
 
     id: str
@@ -102,6 +106,7 @@ class RunMeta:
     site: Mapping[str, str] = field(default_factory=dict)
     sweep: Mapping[str, str] = field(default_factory=dict)
     acceptance: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
     finished: str = ""
     interrupted: bool = False
     version: str = __version__
@@ -245,6 +250,12 @@ class RunFolder:
             with writing_to(self.path):
                 replace_text(self.path / GOLDEN, to_json({"hosts": golden}) + "\n")
 
+    def write_site(self, files: Mapping[str, bytes]) -> None:
+        """Keep the files of the site, where it has any. Raises DiskError."""
+        if files:
+            with writing_to(self.path):
+                save_site(files, self.path / SITE)
+
     def append_log(self, host: str, text: str) -> None:
         """Add to ``nodes/<host>.log``. Raises DiskError."""
         log = self.path / "nodes" / f"{host}.log"
@@ -271,6 +282,17 @@ class RunFolder:
     def _replace_meta(self) -> None:
         text = json.dumps(to_dict(self.meta), indent=1, allow_nan=False) + "\n"
         replace_text(self.path / "run.json", text)
+
+
+def save_site(files: Mapping[str, bytes], folder: Path) -> None:
+    """Write files, ``checks/fans.py``, so that nobody else may write to them. Raises OSError."""
+    kinds = sorted({name.partition("/")[0] for name in files})
+    for path in (folder, *(folder / kind for kind in kinds)):
+        path.mkdir()
+        path.chmod(0o755)
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+        (folder / name).chmod(0o644)
 
 
 def write_rendered(path: Path, files: Mapping[str, str], anew: str = "") -> None:

@@ -114,6 +114,10 @@ class Command(click.Command):
                 return place
         return len(words)
 
+    def get_short_help_str(self, limit: int = 0) -> str:  # noqa: ARG002
+        """Return what it does, whole."""
+        return " ".join((self.help or "").partition("\n\n")[0].split())
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, section by section."""
         sections: dict[str, list[tuple[str, str]]] = {}
@@ -125,7 +129,7 @@ class Command(click.Command):
             with formatter.section(title):
                 formatter.write_dl(records)
 
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the examples, each on a line of its own."""
         if self.examples:
             with formatter.section("Examples"):
@@ -148,6 +152,10 @@ class Group(Command, click.Group):
         if ctx.resilient_parsing:  # completion wants them as click has them
             return super().parse_args(ctx, args)
         return click.Command.parse_args(self, ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return its actions as they are declared."""
+        return [*self.commands]
 
     def with_action(self, words: Sequence[str]) -> list[str]:
         """Return the words with the action first, wherever it stands, or left out."""

@@ -38,12 +38,8 @@ PAGE = ".html"
     type=Folder(),
     help="a run, by its folder or its folder's name; with --last the run that is compared",
 )
-@click.argument(
-    "later", type=Folder(), required=False, help="the run that is compared with it"
-)
-@option(
-    "--last", type=OneOf((GREEN,)), help="green: compare each host with its own last green run"
-)
+@click.argument("later", type=Folder(), required=False, help="the run that is compared with it")
+@option("--last", type=OneOf((GREEN,)), help="green: compare each host with its own last green run")
 @format_flag
 @option(
     "-o",

@@ -29,7 +29,7 @@ drain_flags = (
         "--drain",
         is_flag=False,
         flag_value=OF_INVENTORY,
-        type=OneOf(SCHEDULERS),
+        type=OneOf(SCHEDULERS, bare=OF_INVENTORY),
         metavar="[SCHEDULER]",
         help="slurm or kubernetes: drain each batch there, wait for its jobs, resume it when it is "
         "well (without a value: in what hwcheck_scheduler names)",

@@ -28,7 +28,7 @@ OTHER_LEGS = tuple(name for name in LEG_NAMES if name != "default")
     "explain",
     examples=(
         "hwcheck explain all_reduce.log",
-        "hwcheck explain all_reduce.log --leg p2p_off=off.log --leg net=net.log --topology topo.txt",
+        "hwcheck explain all_reduce.log --leg p2p_off=off.log --topology topo.txt",
         "hwcheck explain logs/ --json",
     ),
 )

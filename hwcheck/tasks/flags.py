@@ -34,9 +34,7 @@ HOSTS_HELP = (
 
 def hosts_flag(help: str = HOSTS_HELP, **attributes: Any) -> Callable[..., Any]:  # noqa: A002
     """Return ``--hosts``, which a shell completes with files."""
-    return option(
-        "-i", "--hosts", type=click.Path(), metavar="INVENTORY", help=help, **attributes
-    )
+    return option("-i", "--hosts", type=click.Path(), metavar="INVENTORY", help=help, **attributes)
 
 
 def limit_flag(**attributes: Any) -> Callable[..., Any]:
@@ -74,6 +72,11 @@ coverage_flag = option(
     "100); with less the exit code is 3, or 1 where something failed",
 )
 
+accept_flag = flag(
+    "--accept-new-host-keys",
+    section=REACHING,
+    help="take the host key of a host never met (a changed key never)",
+)
 _LOGIN = (
     option(
         "-u",
@@ -111,10 +114,11 @@ _LOGIN = (
 )
 
 
-def reading(hosts_help: str = HOSTS_HELP) -> Callable[..., Any]:
+def reading(hosts_help: str = HOSTS_HELP, *, limit: bool = True) -> Callable[..., Any]:
     """Return what gives a command the flags of an inventory, and of the login to its hosts.
 
-    The command takes what those of the login say as ``connection``.
+    Without ``limit`` it is always about all of them. The command takes what those of the login say
+    as ``connection``.
     """
 
     def decorate(body: Callable[..., None]) -> Callable[..., None]:
@@ -141,14 +145,15 @@ def reading(hosts_help: str = HOSTS_HELP) -> Callable[..., Any]:
         return _with_flags(
             with_connection,
             hosts_flag(hosts_help, section=REACHING),
-            limit_flag(section=REACHING),
+            *([limit_flag(section=REACHING)] if limit else []),
             option(
                 "-e",
                 "--extra-vars",
                 multiple=True,
                 metavar="VARS",
                 section=REACHING,
-                help="variables that come before the inventory's: key=value, YAML or JSON, or @FILE",
+                help="variables that come before the inventory's: key=value, YAML or JSON, or "
+                "@FILE",
             ),
             *_LOGIN,
         )
@@ -165,32 +170,30 @@ def reaching(
     """Return what gives a command all the flags of those that reach hosts, as Ansible has them."""
 
     def decorate(body: Callable[..., None]) -> Callable[..., None]:
-        return _with_flags(
-            reading(hosts_help)(body),
-            flag(
-                "--accept-new-host-keys",
-                section=REACHING,
-                help="take the host key of a host never met (a changed key never)",
-            ),
-            forks_flag(default=forks, help=forks_help),
-            flag(
-                "--list-hosts",
-                section=REACHING,
-                help="print the names of the hosts, and do nothing else",
-            ),
-            flag(
-                "-v",
-                "--verbose",
-                section=REACHING,
-                help="say more: what every host is doing, and what did not change",
-            ),
+        return reading(hosts_help)(
+            _with_flags(
+                body,
+                accept_flag,
+                forks_flag(default=forks, help=forks_help),
+                flag(
+                    "--list-hosts",
+                    section=REACHING,
+                    help="print the names of the hosts, and do nothing else",
+                ),
+                flag(
+                    "-v",
+                    "--verbose",
+                    section=REACHING,
+                    help="say more: what every host is doing, and what did not change",
+                ),
+            )
         )
 
     return decorate
 
 
 def _with_flags(body: Callable[..., None], *flags: Callable[..., Any]) -> Callable[..., None]:
-    for declare in flags:
+    for declare in reversed(flags):  # as decorators stand above each other
         body = declare(body)
     return body
 

@@ -48,9 +48,7 @@ SHOWN = 30
     type=Since(),
     help="with --delete: runs that began before this day or so long ago may go",
 )
-@option(
-    "--keep", type=Whole(1), help="with --delete: all but so many of the newest runs may go"
-)
+@option("--keep", type=Whole(1), help="with --delete: all but so many of the newest runs may go")
 @flag(
     "--delete",
     help="say which runs --older-than and --keep would delete, kept ones with the reason",

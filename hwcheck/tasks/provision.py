@@ -15,7 +15,6 @@ from hwcheck.tasks.flags import list_names, out_flag, reaching, read_cluster
 from hwcheck.tasks.output import say
 from hwcheck.tasks.stages import apply, assert_after, playbook_flag, tags_flag
 
-
 __getattr__ = fab_task(__name__)
 
 

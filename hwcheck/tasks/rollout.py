@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from click.exceptions import Exit
 
+from hwcheck.accept.golden import golden_of
+from hwcheck.connect import payload
 from hwcheck.connect.connector import connection_check
 from hwcheck.errors import UsageError
-from hwcheck.exit_codes import NOT_MEASURED, PASS, combine
+from hwcheck.exit_codes import NOT_MEASURED, combine
 from hwcheck.inventory.defaults import ConnectionFlags
 from hwcheck.node import checks as registry
 from hwcheck.provision.draining import Draining
@@ -20,16 +23,19 @@ from hwcheck.provision.names import refuse_misspelt, refuse_wrong_types
 from hwcheck.provision.request import PlaybookRequest, find_playbook
 from hwcheck.provision.rollout import Batch, BatchOutcome, Stage, batches, roll_out
 from hwcheck.results.folders import new_folder, write_record
+from hwcheck.run.measure import connector_of
+from hwcheck.run.options import Options
+from hwcheck.run.plan import make_plan
 from hwcheck.scheduler.records import Amount
 from hwcheck.tasks import draining as drain_stages
 from hwcheck.tasks.command import command, end, fab_task, option
 from hwcheck.tasks.draining import drain_flags, read_draining
-from hwcheck.tasks.flags import list_names, out_flag, reaching, read_cluster
+from hwcheck.tasks.flags import list_names, out_flag, reaching, read_cluster, select
 from hwcheck.tasks.output import emit, say
 from hwcheck.tasks.scope import only_flag, skip_flag
-from hwcheck.tasks.site_option import site_flag, with_site
+from hwcheck.tasks.site_option import payload_files, site_files, site_flag, with_site
 from hwcheck.tasks.stages import apply, assert_after, playbook_flag, tags_flag
-from hwcheck.tasks.validate import cli as validate
+from hwcheck.tasks.validate import carry_out
 from hwcheck.tasks.values import Whole
 
 if TYPE_CHECKING:
@@ -89,7 +95,7 @@ def cli(
     out: str,
     list_hosts: bool,
     accept_new_host_keys: bool,
-    site: str | None,
+    site: str | None,  # noqa: ARG001 - with_site takes it
     verbose: bool,
     connection: ConnectionFlags,
 ) -> None:
@@ -112,6 +118,11 @@ def cli(
     if list_hosts:
         list_names(request.cluster)
         return
+    options = Options(
+        checks=select(registry.load(), only, skip),
+        forks=request.forks,
+        accept_new_host_keys=accept_new_host_keys,
+    )
     refuse_misspelt(request)
     refuse_wrong_types(request)
     plan = batches(request.hosts, batch, canary)
@@ -122,17 +133,7 @@ def cli(
     folder = new_folder(Path(out))
     if draining:
         draining.begin(folder.name)
-    options = {
-        "only": only,
-        "skip": skip,
-        "extra_vars": cluster.extra_vars,
-        "connection": cluster.flags,
-        "forks": forks,
-        "accept_new_host_keys": accept_new_host_keys,
-        "site": site,
-        "verbose": verbose,
-    }
-    stages = _Stages(request, hosts or cluster.source, folder, options)
+    stages = _Stages(request, hosts or cluster.source, folder, options, verbose=verbose)
     outcomes = _run(plan, stages, folder, draining)
     emit("".join(_line(each) for each in outcomes), f"; the results are in {folder}")
     say(f"the results are in {folder}")
@@ -192,19 +193,22 @@ def _in_a_rollout(stage: Stage, before_a_change: Batch | None = None) -> Stage:
 
 
 class _Stages:
-    """The stages of a batch; ``options`` are those of ``validate``."""
+    """The stages of a batch; ``options`` are those of its validation."""
 
     def __init__(
         self,
         request: PlaybookRequest,
         source: str,
         folder: Path,
-        options: dict[str, Any],
+        options: Options,
+        *,
+        verbose: bool,
     ) -> None:
         self._request = request
         self._source = source
         self._folder = folder
         self._options = options
+        self._verbose = verbose
         self._records: dict[str, ProvisionRecord] = {}
 
     def provision(self, part: Batch) -> int:
@@ -212,7 +216,7 @@ class _Stages:
         say(f"{part.name}: {_names(part.hosts)}")
         folder = self._folder / part.name
         folder.mkdir()
-        record = apply(self._of(part), folder, verbose=self._options["verbose"])
+        record = apply(self._of(part), folder, verbose=self._verbose)
         self._records[part.name] = record
         return record.exit_code
 
@@ -223,10 +227,15 @@ class _Stages:
 
     def validate(self, part: Batch) -> int:
         """Validate it as the command of that name does, with its quick profile."""
-        out = str(self._folder / part.name / "validate")
-        limit = _names(part.hosts, ",")
-        validate(hosts=self._source, limit=limit, out=out, **self._options)
-        return PASS
+        cluster = self._request.cluster
+        hosts = tuple(host for host in cluster.hosts if host.name in part.hosts)
+        cluster = replace(cluster, hosts=hosts, limit=_names(part.hosts, ","))
+        connector = connector_of(self._options, threading.Event())
+        connector.prepare(hosts)
+        built, golden = payload.build(payload_files()), golden_of(hosts)
+        plan = make_plan(self._options, cluster, built, site=site_files(), golden=golden)
+        runs = self._folder / part.name / "validate"
+        return carry_out(plan, runs, connector, verbose=self._verbose)
 
     def _of(self, part: Batch) -> PlaybookRequest:
         return replace(self._request, only=part.hosts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
@@ -12,8 +11,7 @@ from typing import Any
 import click
 
 from hwcheck import __version__
-from hwcheck.errors import UsageError
-from hwcheck.exit_codes import PASS, USAGE
+from hwcheck.exit_codes import PASS
 from hwcheck.tasks.command import HELP_FLAGS, Command, Group, Option, context_of, ended, path_of
 from hwcheck.tasks.output import emit, say
 from hwcheck.tasks.values import OneOf

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from hwcheck.connect.connector import Connector
-from hwcheck.connect.payload import Payload
 from hwcheck.errors import UsageError
 from hwcheck.node import checks as registry
 from hwcheck.node.wire import COLLECTIVES, Timing
 from hwcheck.results.multi_host import SCOPES
-from hwcheck.results.run_folder import RunFolder
 from hwcheck.run.multi_host.orders import MultiHostOptions
-from hwcheck.run.multi_host.participants import Participants
-from hwcheck.run.multi_host.scope_runner import ScopeRunner
 from hwcheck.run.multi_host.settings import MULTI_HOST_LEGS
-from hwcheck.run.plan import Plan
 from hwcheck.tasks.command import option
-from hwcheck.tasks.flags import ALL
-from hwcheck.tasks.output import say
+from hwcheck.tasks.flags import ALL, PROOF, USUAL, select
 from hwcheck.tasks.values import Names, Words
-from hwcheck.text import count
 
 NODE = "node"
 SIZE_FLAGS = ("minbytes", "maxbytes", "stepfactor")
@@ -50,6 +42,25 @@ collectives_flag = option(
 )
 
 
+def of_nodes(
+    chosen: Sequence[str],
+    checks: Iterable[str],
+    only: str | None,
+    skip: str | None,
+    collectives: Sequence[str] | None,
+    profile: str,
+    *,
+    prove: bool,
+) -> tuple[str, ...]:
+    """Return the checks of single nodes, none where ``node`` is no scope. Raises UsageError."""
+    if prove and NODE not in chosen:
+        raise UsageError("--prove: it is about single nodes; add node to --scope")
+    usual = USUAL if profile == "quick" else COLLECTIVES
+    on_demand = PROOF if prove else ()
+    names = select(checks, only, skip, collectives, usual=usual, on_demand=on_demand)
+    return names if NODE in chosen else ()
+
+
 def multi_host_options(
     chosen: Sequence[str],
     timed: Timing,
@@ -69,9 +80,8 @@ def multi_host_options(
                 raise UsageError(f"--{name}: it is about single nodes; add node to --scope")
     legs = [leg for leg in timed.legs if leg in MULTI_HOST_LEGS]
     if timed.legs and (len(legs) != 1 or (NODE not in chosen and len(timed.legs) > 1)):
-        raise UsageError(
-            f"--legs {','.join(timed.legs)}: a run over hosts takes one of {', '.join(MULTI_HOST_LEGS)}"
-        )
+        known = ", ".join(MULTI_HOST_LEGS)
+        raise UsageError(f"--legs {','.join(timed.legs)}: a run over hosts takes one of {known}")
     if flags["iters"] and timed.iterations > MOST_ITERATIONS:
         raise UsageError(f"--iters {timed.iterations}: at most {MOST_ITERATIONS} over hosts")
     names = flags["collectives"] or ()
@@ -83,35 +93,3 @@ def multi_host_options(
         dtype=timed.dtype,
         leg=legs[0] if legs else "",
     )
-
-
-def run_multi_host(
-    chosen: Sequence[str],
-    options: MultiHostOptions,
-    plan: Plan,
-    payload: Payload,
-    folder: RunFolder,
-    connector: Connector,
-    *,
-    verbose: bool,
-) -> None:
-    """Run the scopes that are over several hosts, and keep what became of them.
-
-    Without checks to run, the visits of these runs are the hosts' records. The connector has been
-    prepared with the hosts.
-    """
-    over_hosts = [scope for scope in chosen if scope != NODE]
-    if not over_hosts or connector.supervisor.stop.is_set():
-        return
-
-    def tell(text: str) -> None:
-        if verbose:
-            say(text)
-
-    say(f"hwcheck: {', '.join(over_hosts)} over {count(len(plan.hosts), 'host')}")
-    members = Participants(plan.hosts, plan.requests, payload, connector, folder.append_log)
-    with members:
-        ScopeRunner(members, over_hosts, folder.path, tell, options=options).run()
-    if NODE not in chosen:
-        for answer in members.answers().values():
-            folder.write_host(answer)

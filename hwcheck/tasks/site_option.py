@@ -8,15 +8,14 @@ relative to the folder where the command happens to be run, and nothing from a r
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hwcheck.errors import UsageError
-from hwcheck.results.files import writing_to
-from hwcheck.results.run_folder import RunMeta
+from hwcheck.results.run_folder import SITE, RunMeta
 from hwcheck.site import folder
 from hwcheck.tasks.command import option
 from hwcheck.tasks.output import say
@@ -24,9 +23,6 @@ from hwcheck.text import count
 
 if TYPE_CHECKING:
     from hwcheck.site.additions import Additions
-
-SAVED = "site"
-"""The folder in a run folder."""
 
 _current: Additions | None = None
 
@@ -86,16 +82,9 @@ def payload_files() -> tuple[tuple[str, bytes], ...]:
     return tuple(_current.payload_files.items()) if _current else ()
 
 
-def site_hashes() -> dict[str, str]:
-    """Return the files of the site, each with its SHA-256."""
-    return _current.site.hashes if _current else {}
-
-
-def save_site(run: Path) -> None:
-    """Keep the files of the site in a run folder. Raises DiskError."""
-    if _current is not None:
-        with writing_to(run):
-            folder.save(_current.site, run / SAVED)
+def site_files() -> Mapping[str, bytes]:
+    """Return the files of the site by name, ``checks/fans.py``."""
+    return _current.site.files if _current else {}
 
 
 def refuse_without_site(run: Path, meta: RunMeta) -> None:
@@ -106,7 +95,7 @@ def refuse_without_site(run: Path, meta: RunMeta) -> None:
     if meta.site and _current is None:
         raise UsageError(
             f"{run}: it was measured with a site's checks, models, rules or templates; "
-            f"add --site {run / SAVED} to run what it keeps of them, where you trust it"
+            f"add --site {run / SITE} to run what it keeps of them, where you trust it"
         )
     if _current is not None and _current.site.hashes != meta.site:
         say(f"hwcheck: {run} was measured with other files than {_current.site.path} holds")

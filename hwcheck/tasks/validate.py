@@ -10,23 +10,20 @@ from pathlib import Path
 from hwcheck.accept.golden import golden_of
 from hwcheck.connect import payload
 from hwcheck.connect.connector import Connector
-from hwcheck.connect.deadlines import Deadlines
-from hwcheck.errors import UsageError
 from hwcheck.inventory.defaults import ConnectionFlags
 from hwcheck.node import checks as registry
-from hwcheck.node.wire import COLLECTIVES, DTYPES, LEG_NAMES, LOAD_DTYPES
+from hwcheck.node.wire import DTYPES, LEG_NAMES, LOAD_DTYPES
 from hwcheck.results.folders import LATEST, link_latest
-from hwcheck.results.run_folder import RunFolder
-from hwcheck.run.fan_out import fan_out
-from hwcheck.run.plan import ENGINES, PROFILES, make_plan
+from hwcheck.run.measure import Limits, connector_of, measure
+from hwcheck.run.options import ENGINES, Options
+from hwcheck.run.plan import PROFILES, Plan, make_plan
 from hwcheck.run.preview import preview
 from hwcheck.tasks.command import command, end, fab_task, flag, option
+from hwcheck.tasks.display import display
 from hwcheck.tasks.flags import (
     HOSTS_HELP,
     MOST_FACTOR,
     MOST_REPETITIONS,
-    PROOF,
-    USUAL,
     coverage_flag,
     force_flag,
     json_flag,
@@ -34,25 +31,22 @@ from hwcheck.tasks.flags import (
     out_flag,
     reaching,
     read_cluster,
-    select,
     this_machine,
     timing,
 )
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.outcome import show
 from hwcheck.tasks.output import emit, say
-from hwcheck.tasks.progress import Progress
 from hwcheck.tasks.scope import (
     NODE,
     collectives_flag,
     multi_host_options,
+    of_nodes,
     only_flag,
-    run_multi_host,
     scope_flag,
     skip_flag,
 )
-from hwcheck.tasks.second_visit import make_second_visits
-from hwcheck.tasks.site_option import payload_files, save_site, site_flag, site_hashes, with_site
+from hwcheck.tasks.site_option import payload_files, site_files, site_flag, with_site
 from hwcheck.tasks.values import Duration, Names, OneOf, Size, Whole
 
 __getattr__ = fab_task(__name__)
@@ -184,13 +178,7 @@ def cli(
     connection: ConnectionFlags,
 ) -> None:
     """Measure every host of an inventory; say which can be trusted and which NCCL settings fit."""
-    runs, chosen = Path(out), scope
-    usual = USUAL if profile == "quick" else COLLECTIVES
-    if prove and NODE not in chosen:
-        raise UsageError("--prove: it is about single nodes; add node to --scope")
-    on_demand = PROOF if prove else ()
     checks = registry.load()
-    names = select(checks, only, skip, collectives, usual=usual, on_demand=on_demand)
     sizes = {
         "minbytes": minbytes,
         "maxbytes": maxbytes,
@@ -198,63 +186,55 @@ def cli(
         "iters": iters,
         "warmup_iters": warmup_iters,
     }
-    timed = timing(legs=legs or (), datatype=datatype, **sizes)
     which = {"only": only, "skip": skip, "collectives": collectives, "legs": legs, "engine": engine}
-    over_hosts = multi_host_options(chosen, timed, {**which, **sizes})
-    stop = threading.Event()
-    connector = Connector(Deadlines(), stop, accept_new_host_keys=accept_new_host_keys)
-    cluster = read_cluster(
-        hosts,
-        limit,
-        extra_vars,
-        connection,
-        otherwise=this_machine(),
-        checks=checks,
-        reach=None if list_hosts else connector.prepare,
-    )
-    built = payload.build(payload_files())
-    plan = make_plan(
-        cluster,
-        names if NODE in chosen else (),
-        profile,
-        limit=limit or "",
-        force=force,
-        timeout_s=timeout or None,
+    timed = timing(legs=legs or (), datatype=datatype, **sizes)
+    options = Options(
+        checks=of_nodes(scope, checks, only, skip, collectives, profile, prove=prove),
+        scopes=tuple(name for name in scope if name != NODE),
+        profile=profile,
         duration_s=duration,
         load_dtype=load_dtype,
-        timing=timed,
         engine=engine,
-        payload_sha256=built.sha256,
-        site=site_hashes(),
+        timing=timed,
+        over_hosts=multi_host_options(scope, timed, {**which, **sizes}),
+        force=force,
+        forks=forks,
+        timeout_s=timeout or None,
+        accept_new_host_keys=accept_new_host_keys,
+        require_coverage_percent=require_coverage,
+    )
+    stop = threading.Event()
+    connector = connector_of(options, stop)
+    reach = None if list_hosts else connector.prepare
+    cluster = read_cluster(
+        *(hosts, limit, extra_vars, connection),
+        otherwise=this_machine(),
+        checks=checks,
+        reach=reach,
     )
     if list_hosts:
         list_names(cluster)
         return
-    connector = connector.lasting(plan.timeout_s, plan.timeout_s)
-    golden = golden_of(plan.hosts)
+    built, golden = payload.build(payload_files()), golden_of(cluster.hosts)
+    plan = make_plan(options, cluster, built, site=site_files(), golden=golden)
     if dry_run:
-        scopes_over_hosts = [scope for scope in chosen if scope != NODE]
         reached = replace(plan, hosts=tuple(map(connector.as_reached, plan.hosts)))
-        lines = preview(reached, checks, scopes_over_hosts, forks)
-        emit("".join(f"{text}\n" for text in lines))
+        emit("".join(f"{text}\n" for text in preview(reached, checks)))
         return
-    with Interrupts(stop) as interrupts:
-        folder = RunFolder.create(runs, plan.meta)
-        save_site(folder.path)
-        folder.write_golden(golden)
-        if NODE in chosen:
-            with Progress(len(plan.hosts), forks=forks, verbose=verbose) as progress:
-                where = (plan.hosts, plan.requests, built, folder, connector)
-                fan_out(*where, forks=forks, progress=progress)
-            make_second_visits(plan, built, folder, connector, forks=forks, verbose=verbose)
-        run_multi_host(
-            chosen, over_hosts, plan, built, folder, connector.lasting(), verbose=verbose
-        )
-        interrupts.visits_over()
-        folder.finish(interrupted=stop.is_set())
-        exit_code = show(folder.path, as_json=as_json, required_percent=require_coverage)
+    end(carry_out(plan, Path(out), connector, as_json=as_json, verbose=verbose))
+
+
+def carry_out(
+    plan: Plan, runs: Path, connector: Connector, *, as_json: bool = False, verbose: bool
+) -> int:
+    """Measure what is planned, show it, point ``latest`` at it, and return the exit code."""
+    with Interrupts(connector.supervisor.stop) as interrupts:
+        limits = Limits(interrupts.visits_over)
+        path = measure(plan, runs, connector, display(verbose=verbose), limits)
+        required_percent = plan.options.require_coverage_percent
+        exit_code = show(path, as_json=as_json, required_percent=required_percent)
         try:
-            link_latest(folder.path)
+            link_latest(path)
         except OSError as error:  # a file system without links, a folder of that name
-            say(f"hwcheck: {folder.path.parent / LATEST}: {error.strerror}")
-    end(exit_code)
+            say(f"hwcheck: {path.parent / LATEST}: {error.strerror}")
+    return exit_code

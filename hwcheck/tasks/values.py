@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime, time, timedelta, timezone
 from typing import Any
 
@@ -33,17 +33,21 @@ class Whole(click.IntRange):
             self.fail(f"{text}: at most {self.max}", param, ctx)
         return int(text)
 
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:  # noqa: ARG002
         """Return ``N``."""
         return "N"
 
 
 class OneOf(click.Choice[str]):
-    """One of some words."""
+    """One of some words; ``bare`` is what a flag without its value says."""
+
+    def __init__(self, choices: Iterable[str], bare: str = "") -> None:
+        super().__init__(choices)
+        self.bare = bare
 
     def convert(self, value: Any, param: Any, ctx: Any) -> str:
         """Return the word."""
-        if value not in self.choices:
+        if value not in self.choices and value != (self.bare or None):
             hint = nearest(str(value), self.choices)
             known = f"{value}: it is one of {', '.join(self.choices)}"
             self.fail(f"{known}; {hint}" if hint else known, param, ctx)
@@ -94,6 +98,18 @@ class Names(Words):
         return tuple(split(what, value, self.words(), self.noun, self.without))
 
 
+class Numbers(click.ParamType):
+    """Whole numbers from 1 with commas between."""
+
+    name = "n,..."
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
+        """Return the numbers."""
+        if isinstance(value, tuple):
+            return value
+        return tuple(Whole(1).convert(part.strip(), param, ctx) for part in value.split(","))
+
+
 class Duration(click.ParamType):
     """A length of time, in seconds: ``90``, ``90s``, ``45m``, ``8h``, ``1d``, ``4w``."""
 
@@ -133,7 +149,7 @@ class Since(click.ParamType):
 
 
 class Size(click.ParamType):
-    """A size in bytes as nccl-tests takes it: ``1048576``, ``1M``, ``0.5G``; suffixes are binary."""
+    """A size in bytes as nccl-tests takes it: ``1048576``, ``1M``, ``0.5G``, in powers of 1024."""
 
     name = "size"
 
@@ -183,10 +199,9 @@ class Text(click.ParamType):
 class Folder(click.Path):
     """A folder, by its name; a shell completes it. An empty name is an unset variable."""
 
-    name = "folder"
-
     def __init__(self, usual: str = "") -> None:
         super().__init__(file_okay=False)
+        self.name = "folder"
         self.usual = usual
 
     def convert(self, value: Any, param: Any, ctx: Any) -> str:  # type: ignore[override]

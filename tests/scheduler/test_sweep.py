@@ -13,9 +13,11 @@ import pytest
 
 from hwcheck.results.multi_host import MultiHostRecord, read_multi_host
 from hwcheck.results.run_folder import GIVEN_UP, read_run
+from hwcheck.run import measure
+from hwcheck.run.multi_host.participants import Participants
 from hwcheck.sweep import measuring
 from hwcheck.sweep.watch import SchedulerWatch
-from hwcheck.tasks import sweep, sweep_run
+from hwcheck.tasks import sweep
 from tests.lab.conftest import namespaces
 from tests.lab.lab import Lab
 from tests.lab.waiting import wait_until
@@ -173,14 +175,13 @@ def test_a_node_that_is_reserved_ends_what_hosts_run_together_and_accuses_nobody
 ) -> None:
     nights.hosts()
     nights.typed("sweep run", *WEEKLY)
-    genuine = sweep_run.run_multi_host
 
-    def run(*words: Any, **named: Any) -> None:
+    def opened(*words: Any, **named: Any) -> Participants:
         of = ("users=root", "nodes=gpu2", "starttime=now", "duration=10")
         slurm.run("scontrol", "create", RESERVATION, *of)
-        genuine(*words, **named)
+        return Participants(*words, **named)
 
-    monkeypatch.setattr(sweep_run, "run_multi_host", run)
+    monkeypatch.setattr(measure, "Participants", opened)
     done = nights.typed("sweep run", *WEEKLY)
     slurm.run("scontrol", "delete", RESERVATION)
     assert done.code == 3

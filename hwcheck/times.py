@@ -19,3 +19,11 @@ def length_s(text: str) -> float:
     if seconds < 1.0:
         raise ValueError(f"{text[:40]!r} is no time; it takes seconds, or 45m, 8h, 7d, 4w")
     return seconds
+
+
+def length_text(seconds: float) -> str:
+    """Return a time in its largest unit that leaves no rest: ``2h``, ``90m``."""
+    for unit, unit_s in reversed(UNITS_S.items()):
+        if seconds >= unit_s and (seconds / unit_s).is_integer():
+            return f"{seconds / unit_s:.0f}{unit}"
+    return f"{seconds:.0f}s"

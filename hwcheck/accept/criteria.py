@@ -24,6 +24,7 @@ from hwcheck.judge import models
 from hwcheck.judge.expectation import LEGS
 from hwcheck.node import checks
 from hwcheck.text import line
+from hwcheck.times import length_s
 
 MOST_BYTES = 1 << 20
 DEFAULT = "criteria.yml"
@@ -42,7 +43,6 @@ TARGET_PERCENT = 5.0
 BUSBW_PERCENT = 15.0
 """Every published figure of a machine that nobody complains of reaches 0.85 of what its links allow
 (``hwcheck.judge.expectation``), and 1 GiB, which is timed here, less than the sizes published."""
-UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 @dataclass(frozen=True)
@@ -262,7 +262,7 @@ def parse_criteria(text: str, source: str) -> Criteria:
         name=data["name"],
         gpu=data.get("gpu", ANY),
         hosts_percent=float(data.get("hosts_percent", 100)),
-        burn_in_s=_length_s(data.get("burn_in", "1h")),
+        burn_in_s=length_s(data.get("burn_in", "1h")),
         repeats=int(data.get("repeats", 1)),  # 2.0 is whole, too
         waivers=tuple(data.get("waivers", ())),
         requirements=requirements,
@@ -288,10 +288,6 @@ def _requirement(data: Mapping[str, Any]) -> Requirement:
     figures = tuple(Figure(**figure) for figure in rest.pop("figures", ()))
     rest |= {name: tuple(rest[name]) for name in LISTS if name in rest}
     return Requirement(**rest, figures=figures)
-
-
-def _length_s(text: str) -> float:
-    return float(text[:-1]) * UNITS_S[text[-1]]
 
 
 def _problems(criteria: Criteria) -> Any:

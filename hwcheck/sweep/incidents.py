@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from hwcheck.sweep.levels import length_text
 from hwcheck.text import count, line
+from hwcheck.times import length_text
 
 METRICS = (
     *("restart_events", "reset_events", "old_reset_events"),

@@ -97,9 +97,17 @@ class Command(click.Command):
     """A command, or the action of one; ``examples`` are lines that its help ends with."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **attributes: Any) -> None:
-        super().__init__(*args, add_help_option=False, **attributes)
+        super().__init__(*args, **{**attributes, "add_help_option": False})
         self.examples = examples
         self.params.append(help_flag())
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse its words. Raises click's UsageError, which knows where."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
 
     def extent(self, words: Sequence[str], names: Sequence[str]) -> int:
         """Return how many of these words are its own; the rest are those of the next command.
@@ -143,7 +151,7 @@ class Group(Command, click.Group):
 
     def __init__(self, *args: Any, usual: str = "", **attributes: Any) -> None:
         attributes = {"subcommand_metavar": "ACTION [OPTIONS]", **attributes}
-        super().__init__(*args, options_metavar="", **attributes)
+        super().__init__(*args, options_metavar="", no_args_is_help=False, **attributes)
         self.usual = usual
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

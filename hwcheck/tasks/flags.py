@@ -170,7 +170,7 @@ def reaching(
     """Return what gives a command all the flags of those that reach hosts, as Ansible has them."""
 
     def decorate(body: Callable[..., None]) -> Callable[..., None]:
-        return reading(hosts_help)(
+        reached: Callable[..., None] = reading(hosts_help)(
             _with_flags(
                 body,
                 accept_flag,
@@ -188,6 +188,7 @@ def reaching(
                 ),
             )
         )
+        return reached
 
     return decorate
 

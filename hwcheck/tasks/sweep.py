@@ -19,7 +19,7 @@ from hwcheck.notify import config
 from hwcheck.scheduler.records import Amount
 from hwcheck.sweep.draining import DRY_RUN, read_drain_failed, refuse, release
 from hwcheck.sweep.install import install, remove, status
-from hwcheck.sweep.levels import LEVELS, Level, chosen_levels, length_text, read_levels
+from hwcheck.sweep.levels import LEVELS, Level, chosen_levels, read_levels
 from hwcheck.sweep.request import SweepRequest, preview
 from hwcheck.sweep.schedule import time_of_day
 from hwcheck.tasks.command import end, fab_task, flag, group, option
@@ -37,6 +37,7 @@ from hwcheck.tasks.output import emit, say
 from hwcheck.tasks.site_option import site_files, site_flag, with_site
 from hwcheck.tasks.sweep_run import run
 from hwcheck.tasks.values import Duration, OneOf, Text
+from hwcheck.times import length_text
 
 __getattr__ = fab_task(__name__)
 
@@ -52,7 +53,6 @@ def cli() -> None:
 level_flag = option(
     "--level",
     type=OneOf(LEVELS),
-    default="",
     help=f"{', '.join(LEVELS)} (default: what is due of all but the first)",
 )
 dry_run_flag = flag("--dry-run", help="say what would be done; nothing is written")
@@ -183,10 +183,10 @@ def release_action(
 @site_flag()
 @reading(limit=False)
 @with_site
-def status_action(*, level: str, site: str | None, **asked: Any) -> None:  # noqa: ARG001
+def status_action(*, level: str | None, site: str | None, **asked: Any) -> None:  # noqa: ARG001
     """Say how old the last sweeps are; the exit code is 1 where one is missing."""
     request = _request(_cluster(asked), {**asked, "level": level})
-    text, code = status(request, level, _say)
+    text, code = status(request, level or "", _say)
     emit(text)
     end(code)
 
@@ -201,7 +201,7 @@ def status_action(*, level: str, site: str | None, **asked: Any) -> None:  # noq
 )
 @level_flag
 @of_a_sweep
-@option("--at", type=Text("HH:MM", time_of_day), default="", help="when it begins (default 02:30)")
+@option("--at", type=Text("HH:MM", time_of_day), help="when it begins (default 02:30)")
 @option(
     "--randomize",
     type=Duration(),
@@ -221,7 +221,7 @@ def status_action(*, level: str, site: str | None, **asked: Any) -> None:  # noq
 @with_site
 def install_action(
     *,
-    at: str,
+    at: str | None,
     randomize: float | None,
     run_as: str,
     dry_run: bool,
@@ -238,7 +238,7 @@ def install_action(
                 "site": site,
                 **_kept(asked["connection"], asked["extra_vars"]),
             },
-            at=at,
+            at=at or "",
             randomize_s=randomize,
             user=run_as,
             dry_run=dry_run,
@@ -261,10 +261,10 @@ def install_action(
 @site_flag()
 @reading(limit=False)
 @with_site
-def remove_action(*, level: str, dry_run: bool, site: str | None, **asked: Any) -> None:  # noqa: ARG001
+def remove_action(*, level: str | None, dry_run: bool, site: str | None, **asked: Any) -> None:  # noqa: ARG001
     """Undo install."""
     request = _request(_cluster(asked), {**asked, "level": level})
-    emit(remove(request, level, dry_run=dry_run, say=_say))
+    emit(remove(request, level or "", dry_run=dry_run, say=_say))
 
 
 def _cluster(
@@ -286,13 +286,14 @@ def _request(cluster: Cluster, asked: Mapping[str, Any], *, dry_run: bool = Fals
 
     Raises UsageError, also where hosts that fail could not be drained.
     """
-    chosen = chosen_levels(read_levels(cluster), asked["level"])
+    chosen = chosen_levels(read_levels(cluster), asked["level"] or "")
     at_once, forks, notify = asked.get("max_unavailable"), asked.get("forks"), asked.get("notify")
     if at_once and forks:
         raise UsageError("--forks: it is --max-unavailable with a count; say one of them")
-    if at_once or forks:
-        amount = at_once or Amount(count=forks)
-        chosen = tuple(replace(level, max_unavailable=amount, stated=True) for level in chosen)
+    if forks:
+        at_once = Amount(count=forks)
+    if at_once:
+        chosen = tuple(replace(level, max_unavailable=at_once, stated=True) for level in chosen)
     request = SweepRequest(
         cluster,
         chosen,
@@ -324,7 +325,7 @@ def _every_night(asked: Mapping[str, Any]) -> dict[str, object]:
         "accept-new-host-keys": asked["accept_new_host_keys"],
         "drain-failed": drain_failed == DRAIN or drain_failed,
         "max-drained": asked["max_drained"] or "",
-        "level": asked["level"],
+        "level": asked["level"] or "",
     }
 
 

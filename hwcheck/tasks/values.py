@@ -47,14 +47,14 @@ class OneOf(click.Choice[str]):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> str:
         """Return the word."""
-        if value not in self.choices and value != (self.bare or None):
+        if value not in self.choices and not (self.bare and value == self.bare):
             hint = nearest(str(value), self.choices)
             known = f"{value}: it is one of {', '.join(self.choices)}"
             self.fail(f"{known}; {hint}" if hint else known, param, ctx)
         return str(value)
 
 
-class Words(click.ParamType):
+class Words(click.ParamType[Any]):
     """Several words with commas between, kept as text; ``words`` are those that a shell completes.
 
     What they may be is known when the command runs: a site brings checks of its own.
@@ -98,7 +98,7 @@ class Names(Words):
         return tuple(split(what, value, self.words(), self.noun, self.without))
 
 
-class Numbers(click.ParamType):
+class Numbers(click.ParamType[tuple[int, ...]]):
     """Whole numbers from 1 with commas between."""
 
     name = "n,..."
@@ -110,7 +110,7 @@ class Numbers(click.ParamType):
         return tuple(Whole(1).convert(part.strip(), param, ctx) for part in value.split(","))
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType[float]):
     """A length of time, in seconds: ``90``, ``90s``, ``45m``, ``8h``, ``1d``, ``4w``."""
 
     name = "time"
@@ -128,7 +128,7 @@ class Duration(click.ParamType):
             self.fail(f"{str(value)[:40]}: it takes seconds, or 45m, 8h, 7d, 4w", param, ctx)
 
 
-class Since(click.ParamType):
+class Since(click.ParamType[datetime]):
     """A time (UTC): a day (``2026-01-31``), or how long ago (``30d``, ``12h``, ``90m``)."""
 
     name = "day"
@@ -148,7 +148,7 @@ class Since(click.ParamType):
             self.fail(f"{value[:40]}: it takes a day (2026-01-31) or 30d, 12h, 90m", param, ctx)
 
 
-class Size(click.ParamType):
+class Size(click.ParamType[int]):
     """A size in bytes as nccl-tests takes it: ``1048576``, ``1M``, ``0.5G``, in powers of 1024."""
 
     name = "size"
@@ -165,7 +165,7 @@ class Size(click.ParamType):
         return count
 
 
-class Percent(click.ParamType):
+class Percent(click.ParamType[float]):
     """A percentage above 0."""
 
     name = "percent"
@@ -181,7 +181,7 @@ class Percent(click.ParamType):
         return percent
 
 
-class Text(click.ParamType):
+class Text(click.ParamType[Any]):
     """What another parser reads later, such as a count or a share."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
@@ -204,7 +204,7 @@ class Folder(click.Path):
         self.name = "folder"
         self.usual = usual
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> str:  # type: ignore[override]
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
         """Return the name. Raises UsageError for an empty one."""
         if str(value).strip():
             return str(value)

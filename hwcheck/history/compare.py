@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from hwcheck.errors import UsageError
+from hwcheck.history.asked import ALL, OF_NO_SIZE, AskedDifference, asked_differently, asked_in
 from hwcheck.history.dataset import EXERCISE
 from hwcheck.history.events import NAMED, renamed, stays
 from hwcheck.history.views import History
 from hwcheck.text import binary_size, count, line, quantity
 
-KINDS = ("outcome", "name", "GPU", "version", "setting", "count", "figure")
-"""What can have changed, in the order in which it is shown."""
+KINDS = ("option", "outcome", "name", "GPU", "version", "setting", "count", "figure")
+"""What can have changed, in the order in which it is shown: first how the run was asked."""
 
 LEAST_CHANGES = {
     **dict.fromkeys(("GB/s", "Gb/s", "TFLOP/s", "MHz", "W", "lanes"), 0.05),
@@ -91,8 +92,8 @@ class Comparison:
 
     @property
     def same(self) -> tuple[str, ...]:
-        """Hosts on which nothing changed."""
-        changed = {change.host for change in self.changes}
+        """Hosts on which nothing changed; how the runs were asked is not on them."""
+        changed = {change.host for change in self.changes if change.kind != "option"}
         return tuple(host for host in self.before if host not in changed)
 
 
@@ -157,7 +158,19 @@ def _compared(
 ) -> Comparison:
     runs = {host: former.run for host, former in before.items()}
     of = [after, list(before), [former.called for former in before.values()], list(runs.values())]
-    changes = [*_of_hosts(history, of), *_of_gpus(history, of), *_of_samples(history, of)]
+    asked = _asked(history, after, runs)
+    unlike = [
+        (host, *depending)
+        for host, differences in asked.items()
+        for difference in differences
+        for depending in difference.unlike()
+    ]
+    changes = [*_of_hosts(history, of), *_of_gpus(history, of), *_of_samples(history, of, unlike)]
+    changes += [
+        Difference(host, "option", option.name, "node", option.before, option.after)
+        for host, differences in asked.items()
+        for option in differences
+    ]
     changes += [
         Difference(host, "name", "name", "node", _word(former.called), _word(host))
         for host, former in before.items()
@@ -165,6 +178,15 @@ def _compared(
     ]
     changes.sort(key=lambda each: (KINDS.index(each.kind), each.what, each.subject, each.host))
     return Comparison(after, runs, tuple(only_before), tuple(only_after), tuple(changes))
+
+
+def _asked(
+    history: History, after: str, before: Mapping[str, str]
+) -> dict[str, tuple[AskedDifference, ...]]:
+    """Return for each host in which options its former run differs; ``before`` are these runs."""
+    now = asked_in(history, after)
+    by_run = {run: asked_differently(asked_in(history, run), now) for run in set(before.values())}
+    return {host: by_run[run] for host, run in before.items()}
 
 
 PAIRS = """
@@ -212,10 +234,21 @@ def _of_gpus(history: History, of: Sequence[Any]) -> list[Difference]:
     return changes
 
 
-def _of_samples(history: History, of: Sequence[Any]) -> list[Difference]:
+UNLIKE = f"""EXISTS (
+  SELECT 1 FROM unlike WHERE unlike.host = a.host AND unlike.check_id = a.check_id AND (
+    (a.unit IN {tuple(LEAST_CHANGES)} AND (what <> '{OF_NO_SIZE}' OR a.size_bytes IS NULL))
+    OR (a.unit = '' AND what = '{ALL}')))"""
+"""What depends on an option that the runs differ in is no change of the node."""
+
+
+def _of_samples(
+    history: History, of: Sequence[Any], unlike: Sequence[tuple[str, str, str]]
+) -> list[Difference]:
+    """Return what differs; of ``unlike`` hosts and checks not what depends on options."""
     least = ", ".join(f"'{unit}': {change}" for unit, change in LEAST_CHANGES.items())
     rows = history.rows(
         f"""{PAIRS.format(table="samples")},
+        unlike AS (SELECT unnest($5) AS host, unnest($6) AS check_id, unnest($7) AS what),
         joined AS (
           SELECT a.host, a.check_id, a.metric, a.subject, a.size_bytes, a.unit,
             b.value AS old, a.value AS new, b.value_text AS old_text, a.value_text AS new_text,
@@ -227,6 +260,7 @@ def _of_samples(history: History, of: Sequence[Any]) -> list[Difference]:
             AND a.unit = b.unit
           WHERE a.metric NOT IN {NOT_COMPARED} AND NOT ({OF_LARGEST_SIZE})
             AND NOT {EXERCISE.format(table="a")} AND NOT {EXERCISE.format(table="b")}
+            AND NOT {UNLIKE}
         ), scatter AS (
           SELECT check_id, metric, size_bytes,
             CASE WHEN count(*) >= {LEAST_FIGURES} THEN 1.4826 * mad(change) ELSE 0 END AS common
@@ -243,7 +277,9 @@ def _of_samples(history: History, of: Sequence[Any]) -> list[Difference]:
         WINDOW of_leg AS (PARTITION BY host, joined.check_id, joined.metric, subject)
         QUALIFY row_number() OVER (of_leg ORDER BY joined.size_bytes DESC NULLS LAST) = 1
         """,
-        of,
+        [*of, *(list(column) for column in zip(*unlike, strict=True))]
+        if unlike
+        else [*of, [], [], []],
     )
     changes = []
     for (

@@ -31,6 +31,9 @@ from hwcheck.results.waivers import Waiver
 
 FORMAT = 1
 
+ASKED = ("checks", "profile", "inventory", "limit", "timing", "site", "sweep", "acceptance")
+"""What ``run.json`` says once: under ``options``, or beside the rest in runs of former versions."""
+
 HOST_STATES = ("reported", "partial", "unreachable", "invalid", "lost", "not_visited")
 """reported: a whole report. partial: some results, then the connection or the time ran out.
 unreachable: no visit. invalid: an answer that cannot be trusted. lost: a visit without a result.
@@ -115,11 +118,23 @@ class RunMeta:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunMeta:
         """Rebuild from the (schema-checked) content of ``run.json``."""
-        rest = dict(data)
+        rest = {**as_asked(data), **data}
         rest["checks"] = tuple(rest["checks"])
         rest["hosts"] = tuple(map(HostPlan.from_dict, rest["hosts"]))
         rest["timing"] = Timing.from_dict(rest.get("timing", {}))
         return cls(**rest)
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the content of ``run.json``, which says each thing once."""
+        data = to_dict(self)
+        said = as_asked(data) if self.options else ("options",)
+        return {name: value for name, value in data.items() if name not in said}
+
+
+def as_asked(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the ``options`` in a ``run.json`` say of ``ASKED``."""
+    options = data.get("options", {})
+    return {name: options[name] for name in ASKED if name in options}
 
 
 R = TypeVar("R")
@@ -207,7 +222,7 @@ class RunFolder:
         """
         started = utc_now()
         meta = replace(meta, id=folder_name(started), started=started)
-        problem = schema_problem(to_dict(meta), "run")
+        problem = schema_problem(meta.to_record(), "run")
         if problem:  # found now, and not when every host has been loaded
             raise UsageError(f"this run cannot be recorded: {problem}")
         folder = cls(out / meta.id, meta)
@@ -280,7 +295,7 @@ class RunFolder:
         return tuple(host for host in self.meta.hosts if host.name in hosts)
 
     def _replace_meta(self) -> None:
-        text = json.dumps(to_dict(self.meta), indent=1, allow_nan=False) + "\n"
+        text = json.dumps(self.meta.to_record(), indent=1, allow_nan=False) + "\n"
         replace_text(self.path / "run.json", text)
 
 

@@ -23,8 +23,11 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 """The name of a variable, as Ansible has it."""
 ALWAYS_SAID = ("profile", "duration_s", "load_dtype", "engine")
 """What ``in_words`` says of every run."""
-SAID_BESIDE = ("checks", "inventory", "limit", "variables", "forks", "timeout_s", "sweep")
-"""What ``in_words`` leaves out: a plan says it as hosts, checks and times."""
+SAID_BESIDE = (
+    *("checks", "inventory", "limit", "variables", "forks", "timeout_s"),
+    *("sweep", "acceptance"),
+)
+"""What ``in_words`` leaves out: a plan says it as hosts, checks and times, or what it is part of."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 from hwcheck.errors import UsageError
 from hwcheck.results.files import read_json, writing_to
 from hwcheck.results.multi_host import read_multi_host
-from hwcheck.results.run_folder import RunFolder, read_run
+from hwcheck.results.run_folder import RunFolder, as_asked, read_run
 
 
 def cut_off_runs(runs: Path, key: str) -> Iterator[Path]:
@@ -46,7 +46,7 @@ def _sweep_of(path: Path) -> str:
         data = read_json(path, PurePath("run.json"), "run")
     except UsageError:
         return ""
-    return str(data.get("sweep", {}).get("id", "")) if data else ""
+    return str({**as_asked(data), **data}.get("sweep", {}).get("id", "")) if data else ""
 
 
 def close_run(path: Path) -> bool:

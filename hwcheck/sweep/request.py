@@ -136,10 +136,9 @@ def preview(request: SweepRequest) -> str:
     lines = [line for plan in plans for line in plan.lines()]
     lines = lines or ["no host is due"]
     lines += [
-        f"{plan.level.name}: asked: {text}"
+        f"{plan.level.name}: asked: {'; '.join(request.options(plan.level).in_words())}"
         for plan in plans
         if plan.due
-        for text in request.options(plan.level).in_words()
     ]
     if request.drain_failed:
         undrained = read_state(request.runs, request.key)[0].undrained

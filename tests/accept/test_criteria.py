@@ -181,7 +181,7 @@ def test_a_run_of_any_stage_is_read_back() -> None:
     schema = json.loads(
         resources.files("hwcheck.results").joinpath("schema/results.schema.json").read_text()
     )
-    stages = schema["$defs"]["run"]["properties"]["acceptance"]["properties"]["stage"]["enum"]
+    stages = schema["$defs"]["of_run_acceptance"]["properties"]["stage"]["enum"]
     assert {*stages, STATE} == set(STAGES)
 
 

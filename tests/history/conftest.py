@@ -9,7 +9,9 @@ import pytest
 
 from hwcheck.advise.assessment import assess
 from hwcheck.history import dataset
+from hwcheck.node.wire import to_dict
 from hwcheck.results.run_folder import HostRecord, RunFolder, read_run
+from hwcheck.run.options import Options
 from tests import factories
 
 NIGHTS, FLAPS, SWAP, STEP, UPDATE = 9, (1, 4, 7), 5, 6, 3
@@ -39,9 +41,15 @@ def with_gpus(record: HostRecord, **changes: str) -> HostRecord:
     return replace(record, report=report)
 
 
-def write_night(out: Path, night: int, *records: HostRecord, profile: str = "quick") -> Path:
+def write_night(
+    out: Path,
+    night: int,
+    *records: HostRecord,
+    profile: str = "quick",
+    options: Options | None = None,
+) -> Path:
     """Write the run of a night with its dataset; return its folder."""
-    run = factories.run(*records)
+    run = factories.run(*records, options=to_dict(options) if options else {})
     started = f"2026-01-{night + 1:02}T03:00:00Z"
     meta = replace(run.meta, id=run_id(night), started=started, profile=profile)
     folder = RunFolder(out / meta.id, meta)

@@ -210,7 +210,7 @@ def test_limits_say_who_has_a_turn_and_the_run_is_about_nobody_else(tmp_path: Pa
     first = {"n1": ON_BORDER, "n2": CLEAR, "n3": CLEAR}
     run = measured(tmp_path, first, CLEAR, limits=limits, quiet=quiet)
     states = {record.host: (record.state, record.reason) for record in run.records}
-    assert states == {"n1": ("reported", ""), "n2": ("not_visited", OUT_OF_TIME)}
+    assert states == {"n1": ("reported", ""), "n2": ("lost", OUT_OF_TIME)}
     assert [host.name for host in run.meta.hosts] == ["n1", "n2"]
     assert (run.second_visits, quiet.lines, quiet.visits) == ({}, [], [(3, 4)])
     assert limits.over == ["over"]

@@ -30,6 +30,7 @@ __all__ = ["namespaces"]
 
 HOSTS = ("gpu1", "gpu2", "gpu3", "gpu4")
 ALWAYS = "0.001s"
+ASKED = "nightly: asked: profile quick; load_dtype auto; engine torch\n"
 DRAIN = ("--drain-failed", "--max-drained", "3")
 
 
@@ -72,7 +73,7 @@ def test_a_node_with_a_job_is_skipped_and_comes_first_the_next_time(
     assert visited(nights) == {"gpu1", "gpu3", "gpu4"}
     slurm.cancel(job)
     ahead = nights.sweep("--dry-run")
-    assert ahead.out == "nightly: batch 1: gpu2: at work when it was its turn\n"
+    assert ahead.out == f"nightly: batch 1: gpu2: at work when it was its turn\n{ASKED}"
 
 
 SLOW = '''"""A check that takes longer than any test."""
@@ -129,7 +130,7 @@ def test_a_visit_is_given_up_at_once_when_a_job_comes_and_leaves_nothing(
     assert 'host="gpu2"' not in Path("hwcheck.prom").read_text(), "nobody is told of it"
     slurm.cancel(jobs[0])
     ahead = nights.sweep("--dry-run")
-    assert ahead.out == "nightly: batch 1: gpu2: at work when it was its turn\n"
+    assert ahead.out == f"nightly: batch 1: gpu2: at work when it was its turn\n{ASKED}"
 
 
 WEEKLY = ("--level", "weekly", "--max-unavailable", "100%", "--notify", "notify.yml")

@@ -102,6 +102,8 @@ def test_a_preview_says_who_is_kept_out_and_a_shortfall_why_not_all_fit(
     request_: SweepRequest,
 ) -> None:
     assert preview(request_).startswith("nightly: not now: n1: busy")
+    said = "\nnightly: asked: profile quick; load_dtype auto; engine torch\n"
+    assert preview(request_).endswith(said)
     assert list(shortfalls(request_, plans_now(request_))) == []
     short = replace(request_, budget_s=1.0)
     assert "take more sweeps than there are" in "".join(shortfalls(short, plans_now(short)))

@@ -24,6 +24,9 @@ from hwcheck.tasks.flags import NOT_USED
 from hwcheck.tasks.output import say
 from hwcheck.tasks.root import COMMANDS, call, load
 
+LATER = "later"
+"""The second run of ``compare``, the only word that may be left out and that no flag stands for."""
+
 
 def commands(words: Sequence[str] = ()) -> Collection:
     """Return the commands that are among these words; all of them where none is."""
@@ -62,12 +65,12 @@ class CommandTask(Task):  # type: ignore[misc]
         return any(param.name == "user" for param in self.params())
 
     def params(self) -> Iterator[click.Parameter]:
-        """Yield what it takes, of all its actions; where a flag may be said, no word stands."""
+        """Yield what it takes, of all its actions; a word that a flag stands for is left out."""
         known = set()
         for action in self.actions:
             for param in action.params:
                 is_word = isinstance(param, click.Argument)
-                has_flag = is_word and not param.required and param.name != "later"
+                has_flag = is_word and not param.required and param.name != LATER
                 if param.expose_value and not has_flag and param.name not in known:
                     known.add(param.name)
                     yield param
@@ -88,36 +91,31 @@ class CommandTask(Task):  # type: ignore[misc]
         words = [values.pop("action")] if values.get("action") else []
         for param in self.params():
             value = values.pop(_name(param), None)
-            if value is None or value is False or (value in ("", [], ()) and _is_word(param)):
+            if value is None or value is False or (value == "" and _name(param) == LATER):
                 continue
-            if _is_word(param):
+            if not isinstance(param, Option):
                 words.append(str(value))
                 continue
-            given = value if isinstance(value, (list, tuple)) else [value]
-            flag = f"--{_name(param).replace('_', '-')}"
-            words += [flag if each is True else f"{flag}={each}" for each in given]
+            texts = value if isinstance(value, (list, tuple)) else [value]
+            words += [param.flag if text is True else f"{param.flag}={text}" for text in texts]
         if values:
             raise TypeError(f"{self.name}: no such argument: {', '.join(values)}")
         return words
 
 
 class Later(Argument):  # type: ignore[misc]
-    """The second run of ``compare``, which has to be named unless ``--last`` says what it is."""
+    """The word ``LATER``, which has to be said unless ``--last`` says what it is."""
 
     last: Argument
 
     @property
     def value(self) -> Any:
         """The run; None, which Invoke takes for missing, where neither it nor --last is given."""
-        return "" if self.raw_value is None and self.last.raw_value is not None else self._value
+        return "" if self.raw_value is None and self.last.got_value else self._value
 
     @value.setter
     def value(self, value: Any) -> None:
         self.set_value(value)
-
-
-def _is_word(param: click.Parameter) -> bool:
-    return isinstance(param, click.Argument)
 
 
 def _name(param: click.Parameter) -> str:

@@ -108,7 +108,7 @@ REACHING_FLAGS = reaching(forks=None, forks_help="the same as --max-unavailable 
     examples=(
         "hwcheck sweep run --hosts cluster.yml --dry-run",
         "hwcheck sweep run --hosts cluster.yml --budget 90m --max-unavailable 10%",
-        "hwcheck sweep run --hosts cluster.yml --level weekly --notify notify.yml",
+        "hwcheck sweep run --hosts cluster.yml --level weekly --limit h100",
     ),
 )
 @level_flag

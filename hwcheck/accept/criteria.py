@@ -29,6 +29,7 @@ from hwcheck.node.checks.hbm_bandwidth import COPY_GBPS, hbm_bandwidth
 from hwcheck.node.checks.sustained_tflops import BF16_TFLOPS, sustained_tflops
 from hwcheck.node.collective.leg_checks import BUSBW_GBPS
 from hwcheck.text import line
+from hwcheck.times import length_s
 
 MOST_BYTES = 1 << 20
 DEFAULT = "criteria.yml"
@@ -47,7 +48,6 @@ TARGET_PERCENT = 5.0
 BUSBW_PERCENT = 15.0
 """Every published figure of a machine that nobody complains of reaches 0.85 of what its links allow
 (``hwcheck.judge.expectation``), and 1 GiB, which is timed here, less than the sizes published."""
-UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 @dataclass(frozen=True)
@@ -267,7 +267,7 @@ def parse_criteria(text: str, source: str, catalogue: Catalogue) -> Criteria:
         name=data["name"],
         gpu=data.get("gpu", ANY),
         hosts_percent=float(data.get("hosts_percent", 100)),
-        burn_in_s=_length_s(data.get("burn_in", "1h")),
+        burn_in_s=length_s(data.get("burn_in", "1h")),
         repeats=int(data.get("repeats", 1)),  # 2.0 is whole, too
         waivers=tuple(data.get("waivers", ())),
         requirements=requirements,
@@ -293,10 +293,6 @@ def _requirement(data: Mapping[str, Any]) -> Requirement:
     figures = tuple(Figure(**figure) for figure in rest.pop("figures", ()))
     rest |= {name: tuple(rest[name]) for name in LISTS if name in rest}
     return Requirement(**rest, figures=figures)
-
-
-def _length_s(text: str) -> float:
-    return float(text[:-1]) * UNITS_S[text[-1]]
 
 
 def _problems(criteria: Criteria, catalogue: Catalogue) -> Any:

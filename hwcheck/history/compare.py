@@ -145,7 +145,11 @@ def _compared(
         for difference in differences
         for depending in difference.unlike()
     ]
-    changes = [*_of_hosts(history, of), *_of_gpus(history, of), *_of_samples(history, of, unlike, checks)]
+    changes = [
+        *_of_hosts(history, of),
+        *_of_gpus(history, of),
+        *_of_samples(history, of, unlike, checks),
+    ]
     changes += [
         Difference(host, "option", option.name, "node", option.before, option.after)
         for host, differences in asked.items()

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from hwcheck.node.checks.xid import JUDGED, OLD
-from hwcheck.sweep.levels import length_text
 from hwcheck.text import count, line
+from hwcheck.times import length_text
 
 METRICS = (*JUDGED, OLD)
 """What the check ``xid`` counts of faults that ask for something."""

@@ -33,7 +33,10 @@ from hwcheck.tasks.display import display
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.outcome import judged, show
 from hwcheck.tasks.output import say
-from hwcheck.tasks.site_option import payload_files, site_files
+from hwcheck.tasks.site_option import all_checks, payload_files, site_files
+
+if TYPE_CHECKING:
+    from hwcheck.site.additions import Additions
 
 STATE_FILE = "state.json"
 
@@ -193,9 +196,9 @@ def _visited(
     stop: threading.Event,
 ) -> StageResult:
     """Visit hosts for the checks of a stage, judge them, and hold them against the criteria."""
-    criteria = acceptance.criteria
+    criteria, every = acceptance.criteria, all_checks(acceptance.additions).values()
     options = Options(
-        checks=(*stage.beside, *stage.checks),
+        checks=(*stage.beside(every), *stage.checks(every)),
         scopes=(stage.name,) if stage.over_hosts else (),
         profile=stage.profile,
         duration_s=criteria.burn_in_s if stage.profile == DURATION_PROFILE else None,
@@ -204,13 +207,14 @@ def _visited(
         accept_new_host_keys=acceptance.accept_new_host_keys,
         acceptance={"id": acceptance.id, "stage": stage.name},
     )
-    plan = make_plan(options, cluster, built, site=site_files())
+    plan = make_plan(options, cluster, built, site=site_files(acceptance.additions))
     connector = connector_of(options, stop)
     connector.prepare(plan.hosts)
     path = measure(plan, acceptance.runs, connector, display(verbose=acceptance.verbose))
     made: list[StageResult] = []
     show(
         path,
+        acceptance.additions,
         as_json=False,
         assessed=lambda assessment: made.append(stage_result(criteria, assessment)),
         silent=True,

@@ -8,16 +8,18 @@ relative to the folder where the command happens to be run, and nothing from a r
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import click
 
 from hwcheck.errors import UsageError
 from hwcheck.node import checks as registry
 from hwcheck.node.check import Check
 from hwcheck.results.run_folder import SITE, RunMeta
 from hwcheck.site import folder
+from hwcheck.tasks.command import option
 from hwcheck.tasks.output import say
 from hwcheck.text import count
 
@@ -25,12 +27,16 @@ if TYPE_CHECKING:
     from hwcheck.advise.catalogue import Catalogue
     from hwcheck.site.additions import Additions
 
-SITE_HELP = {
-    "site": "folder of this site's checks, models, rules and templates, whose code is run "
-    "(default: hwcheck/ beside the inventory that --hosts names)"
-}
 ADDITIONS = "additions"
 """What a command is handed beside its flags."""
+
+
+def site_flag(
+    help: str = "folder of this site's checks, models, rules and templates, whose code is run "  # noqa: A002 - click's name
+    "(default: hwcheck/ beside the inventory that --hosts names)",
+) -> Callable[..., Any]:
+    """Return ``--site``, for a command that runs ``with_site``."""
+    return option("--site", type=click.Path(), metavar="FOLDER", help=help)
 
 
 def with_site(body: Callable[..., None]) -> Callable[..., None]:
@@ -38,27 +44,20 @@ def with_site(body: Callable[..., None]) -> Callable[..., None]:
 
     It has the flag ``--site``, maybe ``--hosts``.
     """
-    every = inspect.signature(body)
-    signature = every.replace(
-        parameters=[each for each in every.parameters.values() if each.name != ADDITIONS]
-    )
 
     @functools.wraps(body)
-    def with_additions(*args: Any, **kwargs: Any) -> None:
-        given = signature.bind(*args, **kwargs)
-        given.apply_defaults()
-        site = site_of(given.arguments["site"], given.arguments.get("hosts") or "")
+    def with_additions(**flags: Any) -> None:
+        site = site_of(flags["site"], flags.get("hosts") or "")
         if site is None:
-            body(*args, **kwargs, additions=None)
+            body(**flags, additions=None)
             return
         from hwcheck.site.additions import faults_of, load  # not above: few have a site
 
         additions = load(site)
         say(f"hwcheck: {site.path}: {amounts(additions)}")
         with faults_of(site):
-            body(*args, **kwargs, additions=additions)
+            body(**flags, additions=additions)
 
-    with_additions.__signature__ = signature  # type: ignore[attr-defined]  # what its flags are
     return with_additions
 
 

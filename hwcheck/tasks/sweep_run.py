@@ -58,7 +58,5 @@ def run(request: SweepRequest, additions: Additions | None, *, verbose: bool) ->
         return sweep.run(request, plans, built, display(verbose=verbose), callers, stop)
 
 
-def _show(
-    additions: Additions | None, path: Path, assessed: Callable[[Assessment], object]
-) -> int:
+def _show(additions: Additions | None, path: Path, assessed: Callable[[Assessment], object]) -> int:
     return show(path, additions, as_json=False, assessed=assessed)

@@ -17,7 +17,7 @@ from hwcheck.node import checks as registry
 from hwcheck.sweep import state as sweep_state
 from hwcheck.sweep.state import SweepState, key_of, read_state
 from hwcheck.tasks import sweep
-from hwcheck.tasks.command_line import program
+from hwcheck.tasks.program import run
 from tests.lab.lab import Lab
 from tests.lab.waiting import wait_until
 
@@ -75,7 +75,7 @@ class Nights:
         """Run ``hwcheck COMMAND --hosts cluster.yml WORDS``."""
         code = 0
         try:
-            program.run(["hwcheck", *command.split(), "--hosts", "cluster.yml", *words])
+            run([*command.split(), "--hosts", "cluster.yml", *words])
         except SystemExit as ended:
             code = int(ended.code or 0)
         out, err = self._capfd.readouterr()

@@ -362,6 +362,7 @@ def judged(quantity: Quantity | Count, hosts: int, nights: int, seed: int) -> li
     """Judge a figure on every night by what went before, as the product does."""
     past = simulate(quantity, hosts, nights, seed)
     like = {of.host: "8 x H200" for of in past.series}
+    metrics = held(shipped().checks)
     named = []
     for night in range(1, nights):
         until = replace(
@@ -370,7 +371,7 @@ def judged(quantity: Quantity | Count, hosts: int, nights: int, seed: int) -> li
             values=past.values[:, : night + 1],
             setup_of=past.setup_of[:, : night + 1],
         )
-        named += [Named(night, of, change.kind) for of, change in changes(until, like)]
+        named += [Named(night, of, change.kind) for of, change in changes(until, like, metrics)]
     return named
 
 

@@ -329,7 +329,7 @@ def test_a_disk_that_fills_up_amid_a_sweep_loses_no_host(
     (path,) = small_disk.glob("runs-minutes/*")
     assert read_run(path).meta.finished == ""
     (small_disk / "filler").unlink()
-    monkeypatch.setattr(sweep_run, "show", lambda path, **words: 0)  # its reports take more room
+    monkeypatch.setattr(sweep_run, "show", lambda *what, **how: 0)  # its reports take more room
     code, _, err = typed(capfd, *RUN, "--out", str(runs))
     assert "was cut off; what it measured:" in err
     run = read_run(path)

@@ -3,7 +3,7 @@ PYTHON ?= python3
 HOSTS ?= inventory/local.yml
 BIN := .venv/bin
 
-.PHONY: axe validate test test-wide test-fleets test-older-ansible test-older-torch test-interruptions demo picture docs man lint hashed clean
+.PHONY: axe validate test quick near test-wide test-fleets test-older-ansible test-older-torch test-interruptions demo picture docs man lint hashed clean
 .DEFAULT_GOAL := validate
 
 # The stamp is newer than what it was made from exactly when nothing has to be installed.
@@ -22,6 +22,15 @@ test test-wide test-fleets: export PYTHONDONTWRITEBYTECODE :=
 # tests begin.
 test: .venv/installed
 	$(BIN)/python -m pytest --strict-config -n 6 --dist loadfile --no-loadscope-reorder
+
+# While one works: what starts no process, in about a minute.
+quick: .venv/installed
+	$(BIN)/python -m pytest --strict-config -n 2 --dist loadfile --quick
+
+# The tests of the files that differ from a commit, and of the modules that import these.
+SINCE ?= HEAD
+near: .venv/installed
+	$(BIN)/python -m pytest --strict-config -n 2 --dist loadfile --near $(SINCE)
 
 # More of what `make test` shows with less, and special cases: a run that is killed at every step of
 # its end and a sweep at any point, roles that are broken off, the roles on the RHEL family, the

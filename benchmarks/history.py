@@ -25,10 +25,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.history.dataset import COLUMNS, KINDS, ROW_GROUP, connect, file_of, metadata
-from hwcheck.judge.past import HELD
-from hwcheck.node import checks
+from hwcheck.judge.past import held
 from hwcheck.node.wire import COLLECTIVES
+from hwcheck.results.run_folder import HostPlan, RunMeta
 
 GPU_METRICS = 28
 NODE_METRICS = 17
@@ -81,23 +82,23 @@ QUERIES = {
 
 
 def make(runs: Path, hosts: int, nights: int) -> None:
-    """Write so many run folders; ``run.json`` is a stand-in, as no host's JSON is there."""
+    """Write so many run folders; ``run.json`` names one host, as no host's JSON is there."""
     db = connect()
     db.execute(
         f"CREATE TABLE fleet AS SELECT printf('node%05d', i + 1) AS host FROM range({hosts}) t(i)"
     )
-    held = [
+    kept = [
         (check, metric.name, metric.unit)
-        for check, metrics in HELD.items()
-        for metric in checks.load()[check].metrics
-        if metric.name in metrics and check not in COLLECTIVES
+        for check, metrics in held(shipped().checks).items()
+        for metric in metrics.values()
+        if check not in COLLECTIVES
     ]
-    others = [(f"check_{m // 3:02}", f"metric_{m:02}", "W") for m in range(len(held), GPU_METRICS)]
+    others = [(f"check_{m // 3:02}", f"metric_{m:02}", "W") for m in range(len(kept), GPU_METRICS)]
     db.execute(
         "CREATE TABLE gpu_metrics AS SELECT *, 'gpu' || g AS subject, 50.0 + g AS level FROM ("
         "SELECT unnest($1) AS check_id, unnest($2) AS metric, unnest($3) AS unit), "
         f"range({GPUS}) b(g) ORDER BY ALL",
-        list(map(list, zip(*held, *others, strict=True))),
+        list(map(list, zip(*kept, *others, strict=True))),
     )
     db.execute(
         "CREATE TABLE node_metrics AS SELECT printf('node_check_%02d', m) AS check_id, "
@@ -114,7 +115,8 @@ def make(runs: Path, hosts: int, nights: int) -> None:
         run = f"{started:%Y%m%dT%H%M%SZ}-{night:06x}"
         folder = runs / run
         folder.mkdir(parents=True)
-        (folder / "run.json").write_text(json.dumps({"id": run}))
+        meta = RunMeta(run, f"{started:%Y-%m-%dT%H:%M:%SZ}", (), (HostPlan("node00001", "a"),))
+        (folder / "run.json").write_text(json.dumps(meta.to_record()))
         of_run = {"run": run, "started": f"{started:%Y-%m-%dT%H:%M:%SZ}"}
         words = {
             "run": f"'{run}'",
@@ -160,12 +162,13 @@ import sys, time
 from pathlib import Path
 from hwcheck.history.events import ALWAYS, Name, stays
 from hwcheck.history.past import past_of
+from hwcheck.node import checks
 from hwcheck.history.views import History
 from hwcheck.judge.own_past import MOST_RUNS
 began = time.process_time()
 history = History.open(Path(sys.argv[1]), newest=MOST_RUNS)
 names = [Name(host, host, *ALWAYS) for host in {stay.host for stay in stays(history)}]
-past = past_of(history, names, "2100-01-01T00:00:00Z")
+past = past_of(history, names, "2100-01-01T00:00:00Z", checks.load())
 print(*past.values.shape, f"figures x runs in {time.process_time() - began:.2f} s CPU")
 """
 
@@ -215,7 +218,7 @@ def writing(run: Path) -> None:
         "    print(f'writing {spent[0]:.2f} s wall, {spent[1]:.2f} s CPU', file=sys.stderr)\n"
         "dataset.write = timed\n"
         "wall, cpu = time.monotonic(), time.process_time()\n"
-        "outcome.show(Path(sys.argv[1]), as_json=False)\n"
+        "outcome.show(Path(sys.argv[1]), None, as_json=False)\n"
         "print(f'all {time.monotonic() - wall:.2f} s wall, {time.process_time() - cpu:.2f} s CPU', "
         "file=sys.stderr)"
     )

@@ -202,7 +202,7 @@ def cpu_s(reports: list[Report], lie: str, out: Path, profile: cProfile.Profile 
         answer = visited(data, folder)
         folder.finish(interrupted=False)
         with contextlib.redirect_stdout(io.StringIO()):
-            show(folder.path, as_json=False)
+            show(folder.path, None, as_json=False)
     assert answer.state == "reported", answer.reason
     return time.process_time() - began
 

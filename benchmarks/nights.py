@@ -28,8 +28,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import numpy as np
 from numpy.typing import NDArray
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.changes import changes
-from hwcheck.judge.past import HELD, Past, PastRun, PastSeries, Setup
+from hwcheck.judge.past import Past, PastRun, PastSeries, Setup, held
 
 GPUS, PORTS = 8, 8
 MIB = 2**20
@@ -120,10 +121,10 @@ def quantities() -> Iterator[Quantity | Count]:
     yield Count("pcie_aer", "aer_correctable", GPU, 0.3)
     yield Count("pcie_aer", "aer_nonfatal", GPU, 0.0)
     yield Count("ecc_errors", "ecc_corrected_volatile", GPU, 0.2)
-    for metric in HELD["nvlink_errors"]:
+    for metric in held(shipped().checks)["nvlink_errors"]:
         often = {"nvlink_symbol_errors": 5e4, "nvlink_crc_errors": 10.0}
         yield Count("nvlink_errors", metric, GPU, often.get(metric, 0.0))
-    for metric in HELD["infiniband_ports"]:
+    for metric in held(shipped().checks)["infiniband_ports"]:
         yield Count("infiniband_ports", metric, PORT, 2.0 if metric == "symbol_error" else 0.0)
 
 
@@ -361,6 +362,7 @@ def judged(quantity: Quantity | Count, hosts: int, nights: int, seed: int) -> li
     """Judge a figure on every night by what went before, as the product does."""
     past = simulate(quantity, hosts, nights, seed)
     like = {of.host: "8 x H200" for of in past.series}
+    metrics = held(shipped().checks)
     named = []
     for night in range(1, nights):
         until = replace(
@@ -369,7 +371,7 @@ def judged(quantity: Quantity | Count, hosts: int, nights: int, seed: int) -> li
             values=past.values[:, : night + 1],
             setup_of=past.setup_of[:, : night + 1],
         )
-        named += [Named(night, of, change.kind) for of, change in changes(until, like)]
+        named += [Named(night, of, change.kind) for of, change in changes(until, like, metrics)]
     return named
 
 

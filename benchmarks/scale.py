@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from hwcheck.advise.actions import advise
 from hwcheck.advise.assessment import Assessment
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.judge import judge
 from hwcheck.node import checks
 from hwcheck.node.wire import CheckResult, Report, Request, Sample
@@ -187,7 +188,7 @@ def write_run(out: Path, hosts: int, bad: float) -> Path:
 def measure(path: Path) -> None:
     """Print what ``fab report`` takes on a run folder, as a process of its own."""
     code = "import sys; from pathlib import Path; from hwcheck.tasks.outcome import show; "
-    code += "show(Path(sys.argv[1]), as_json=False)"
+    code += "show(Path(sys.argv[1]), None, as_json=False)"
     started = time.monotonic()
     child = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(child.pid, 0)
@@ -212,11 +213,11 @@ def stages(path: Path) -> None:
     clock = time.process_time()
     run = read_run(path)
     clock = lap("read", clock)
-    judgement = judge(run)
+    judgement = judge(run, shipped())
     clock = lap("judge", clock)
-    advice = advise(run, judgement)
+    advice = advise(run, judgement, shipped())
     clock = lap("diagnose and advise", clock)
-    assessment = Assessment(run, judgement, advice)
+    assessment = Assessment(run, judgement, advice, shipped())
     for name, render in (("html", html), ("markdown", markdown), ("junit", junit)):
         render(assessment)
         clock = lap(name, clock)

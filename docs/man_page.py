@@ -6,15 +6,15 @@ The language is that of man(7). The wheel puts the page into ``share/man/man1`` 
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from invoke import Argument
+import click
 
 from hwcheck import __version__
 from hwcheck.exit_codes import FAILED, INTERRUPTED, NOT_MEASURED, PASS, USAGE
-from hwcheck.tasks.command_line import COMMANDS, commands
+from hwcheck.tasks.command import Command, Group, Option
+from hwcheck.tasks.root import COMMANDS, hwcheck, load
 
 FILE = Path(__file__).parent / "hwcheck.1"
 
@@ -46,14 +46,14 @@ def _lines() -> Iterator[str]:
     yield "and which NCCL settings fit this cluster"
     yield from (".SH SYNOPSIS", ".B hwcheck", r"\fICOMMAND\fR [\fIOPTIONS\fR]")
     yield from (".SH COMMANDS",)
-    collection = commands()
+    root = click.Context(hwcheck, info_name="hwcheck")
     for name in COMMANDS:
-        task = collection[name]
-        yield f".SS hwcheck {name}"
-        for paragraph in inspect.cleandoc(task.__doc__ or "").split("\n\n"):
-            yield from (".PP", _escaped(" ".join(paragraph.split())))
-        for argument in sorted(task.get_arguments(), key=lambda each: each.name):
-            yield from (".TP", _names(argument), _escaped(argument.help or ""))
+        command = load(name)
+        yield from _section(click.Context(command, root, name))
+        for action in command.commands.values() if isinstance(command, Group) else ():
+            yield from _section(
+                click.Context(action, click.Context(command, root, name), action.name)
+            )
     yield ".SH EXIT STATUS"
     for code, meaning in EXIT_CODES.items():
         yield from (".TP", f".B {code}", _escaped(meaning))
@@ -63,12 +63,28 @@ def _lines() -> Iterator[str]:
     yield from (".SH SEE ALSO", ".BR ssh_config (5),", ".BR ansible (1),", ".BR nvidia-smi (1)")
 
 
-def _names(argument: Argument) -> str:
+def _section(ctx: click.Context) -> Iterator[str]:
+    """Yield a command or an action, with what it takes and its examples."""
+    command = ctx.command
+    yield f".SS {ctx.command_path}"
+    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+        yield from (".PP", _escaped(" ".join(paragraph.split())))
+    yield from (".PP", _escaped(" ".join([ctx.command_path, *command.collect_usage_pieces(ctx)])))
+    for param in command.params:
+        if param.expose_value:
+            yield from (".TP", _names(param, ctx), _escaped(getattr(param, "help", "") or ""))
+    for example in command.examples if isinstance(command, Command) else ():
+        yield from (".PP", rf"\fB{_escaped(example)}\fR")
+
+
+def _names(param: click.Parameter, ctx: click.Context) -> str:
     """Return an option's names in bold, the short one first, with the word that it takes."""
-    names = sorted((re.sub(r"_", "-", each) for each in argument.names), key=len)
-    flags = [f"-{name}" if len(name) == 1 else f"--{name}" for name in names]
-    value = r"\fR \fISTRING\fR" if argument.takes_value else r"\fR"
-    return ", ".join(rf"\fB{_escaped(flag)}" + value for flag in flags)
+    value = rf"\fI{_escaped(param.make_metavar(ctx))}\fR"
+    if not isinstance(param, Option):
+        return value
+    flags = sorted(param.opts, key=len)
+    after = rf"\fR {value}" if param.takes_value else r"\fR"
+    return ", ".join(rf"\fB{_escaped(flag)}" + after for flag in flags)
 
 
 def _escaped(text: str) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from tests import apart
+from tests import apart, choose
 
 LONGEST = ("roles", "lab", "node")
 """These folders begin, so that no worker is left with a long file at the end."""
@@ -39,6 +39,28 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     capture = config.pluginmanager.getplugin("capturemanager")
     capture.suspend_global_capture(in_=True)
     apart.begin(config.invocation_params.args)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of ``make quick`` and ``make near``."""
+    parser.addoption("--quick", action="store_true", help="only files that start no process")
+    parser.addoption("--near", metavar="COMMIT", help="only tests near to what differs from it")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no file that ``--quick`` or ``--near`` does not choose."""
+    if not collection_path.name.startswith("test_") or collection_path.suffix != ".py":
+        return None
+    if config.getoption("quick") and choose.starts_processes(collection_path):
+        return True
+    near = near_files(config.getoption("near"))
+    return None if near is None or collection_path in near else True
+
+
+@cache
+def near_files(commit: str | None) -> set[Path] | None:
+    """Return the files of tests near to what differs from a commit; None where none is named."""
+    return None if commit is None else choose.near(choose.changed_files(commit))
 
 
 def pytest_configure() -> None:

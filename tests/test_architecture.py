@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 from collections.abc import Mapping
@@ -119,3 +120,68 @@ def test_names_are_nouns_of_the_field() -> None:
 
 def test_a_verb_that_is_made_a_name_would_be_noticed() -> None:
     assert NO_NOUNS.findall("    found: list[str] = []\nwords = 2\n") == ["found"]
+
+
+STATE = {
+    "hwcheck/node/descendants.py": ("_ended_first",),
+    "hwcheck/node/threads.py": ("_idle",),
+    "hwcheck/node/wire.py": ("_TUPLES",),
+    "hwcheck/tasks/dataset.py": ("OPEN",),
+}
+"""What a process has once: its children, threads at rest, equal samples as one, what it closes."""
+
+
+def swapped(module: str, source: str) -> list[str]:
+    """Return what others could change beneath a function that is handed all else.
+
+    That is what a function of the module assigns to it, what it sets in another module of ours, and
+    a container that begins empty, so that somebody fills it.
+    """
+    tree = ast.parse(source)
+    ours = {
+        alias.asname or alias.name
+        for statement in ast.walk(tree)
+        if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith("hwcheck")
+        for alias in statement.names
+    }
+    changes = [
+        name
+        for statement in ast.walk(tree)
+        if isinstance(statement, ast.Global)
+        for name in statement.names
+    ]
+    for statement in ast.walk(tree):
+        if isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            changes += [
+                ast.unparse(target)
+                for target in targets
+                if isinstance(target, ast.Attribute | ast.Subscript)
+                and isinstance(target.value, ast.Name)
+                and target.value.id in ours
+            ]
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
+            target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+            empty = ast.unparse(statement.value) in ("{}", "[]", "set()", "dict()", "list()")
+            if empty and ast.unparse(target) not in STATE.get(module, ()):
+                changes.append(ast.unparse(target))
+    return changes
+
+
+def test_nothing_that_judges_or_shows_can_be_swapped_beneath_it() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        module = str(path.relative_to(ROOT))
+        assert swapped(module, path.read_text("utf-8")) == [], module
+
+
+def test_what_can_be_swapped_would_be_noticed() -> None:
+    source = (
+        "from hwcheck.node import checks\nSITE: dict[str, Check] = {}\nKINDS = {'a': 1}\n"
+        "def use(added):\n    global _current\n    checks.SITE = added\n    checks.BY_ID['x'] = 1\n"
+    )
+    assert swapped("hwcheck/site/x.py", source) == ["_current", "checks.SITE", "SITE"]
+    by_subscript = source.replace("checks.BY_ID", "checks")
+    assert "checks['x']" in swapped("hwcheck/site/x.py", by_subscript)
+    for module, names in STATE.items():
+        assert set(names) <= set(swapped("", (ROOT / module).read_text("utf-8"))), module

@@ -16,6 +16,7 @@ from typing import Any
 from hwcheck import __version__
 from hwcheck.accept.criteria import Criteria, read_criteria
 from hwcheck.accept.record import read_member
+from hwcheck.advise.catalogue import Catalogue
 from hwcheck.errors import UsageError
 from hwcheck.node.wire import to_json
 from hwcheck.results.files import read_json, replace_text, writing_to
@@ -80,18 +81,18 @@ def _about(data: Mapping[str, Any], file: Path, done: str) -> About:
     return About(**data)
 
 
-def criteria_of(folder: Path, about: About | None, criteria: str) -> Criteria:
+def criteria_of(folder: Path, about: About | None, criteria: str, catalogue: Catalogue) -> Criteria:
     """Return the criteria: of a new acceptance those that are named, later the folder's copy.
 
     ``criteria`` is what ``--criteria`` names, or empty. Raises UsageError, also where the copy was
     changed or others are named.
     """
     if about is None:
-        return read_criteria(Path(criteria) if criteria else None)
-    copy = read_criteria(folder / CRITERIA)
+        return read_criteria(Path(criteria) if criteria else None, catalogue)
+    copy = read_criteria(folder / CRITERIA, catalogue)
     if copy.sha256 != about.sha256:
         raise UsageError(f"{folder / CRITERIA}: changed since the acceptance began; restore it")
-    if criteria and read_criteria(Path(criteria)).sha256 != copy.sha256:
+    if criteria and read_criteria(Path(criteria), catalogue).sha256 != copy.sha256:
         raise UsageError(
             f"--criteria {criteria}: this acceptance began with others ({about.criteria}); leave "
             "it out, or begin another with --out"

@@ -19,11 +19,17 @@ import yaml
 from yaml.reader import ReaderError
 
 from hwcheck.accept.stages import STAGES, STATE
+from hwcheck.advise.catalogue import Catalogue
 from hwcheck.errors import UsageError
-from hwcheck.judge import models
 from hwcheck.judge.expectation import LEGS
-from hwcheck.node import checks
+from hwcheck.judge.models import Model, Models
+from hwcheck.node.check import Check, Metric
+from hwcheck.node.checks.all_reduce import all_reduce
+from hwcheck.node.checks.hbm_bandwidth import COPY_GBPS, hbm_bandwidth
+from hwcheck.node.checks.sustained_tflops import BF16_TFLOPS, sustained_tflops
+from hwcheck.node.collective.leg_checks import BUSBW_GBPS
 from hwcheck.text import line
+from hwcheck.times import length_s
 
 MOST_BYTES = 1 << 20
 DEFAULT = "criteria.yml"
@@ -33,8 +39,8 @@ RESERVED = ("gpu", "other")
 """Ids of lines that the record has besides those of the criteria (``hwcheck.accept.evidence``)."""
 LISTS = ("checks", "same_as", "roles")
 OF_MODELS = {
-    "bf16_tflops": ("sustained_tflops", "bf16_tflops", "dense bf16 products that a GPU keeps up"),
-    "memory_gbps": ("hbm_bandwidth", "copy_gbps", "copies within a GPU's memory"),
+    BF16_TFLOPS.name: (sustained_tflops, BF16_TFLOPS, "dense bf16 products that a GPU keeps up"),
+    "memory_gbps": (hbm_bandwidth, COPY_GBPS, "copies within a GPU's memory"),
 }
 """Figures of a model, and the check and the metric that measure them."""
 TARGET_PERCENT = 5.0
@@ -42,7 +48,6 @@ TARGET_PERCENT = 5.0
 BUSBW_PERCENT = 15.0
 """Every published figure of a machine that nobody complains of reaches 0.85 of what its links allow
 (``hwcheck.judge.expectation``), and 1 GiB, which is timed here, less than the sizes published."""
-UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 @dataclass(frozen=True)
@@ -165,29 +170,30 @@ class Criteria:
         return -int(-hosts * self.hosts_percent // 100)
 
 
-def read_criteria(path: Path | None = None) -> Criteria:
+def read_criteria(path: Path | None, catalogue: Catalogue) -> Criteria:
     """Read a file of criteria; without one those that hwcheck brings.
 
     A name of a GPU model that is no file (``h100_sxm``) is those for this model. Raises UsageError:
     file, line, what is wrong, what to write.
     """
     if path is None:
-        return parse_criteria(brought(), DEFAULT)
-    if not path.exists() and str(path) in {model.id for model in models.models()}:
-        return parse_criteria(brought(str(path)), f"criteria of {path}")
+        return parse_criteria(brought(ANY, catalogue.models), DEFAULT, catalogue)
+    if not path.exists() and str(path) in catalogue.models.by_id:
+        text = brought(str(path), catalogue.models)
+        return parse_criteria(text, f"criteria of {path}", catalogue)
     try:
         with path.open("rb") as stream:
             content = stream.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
             raise UsageError(f"--criteria {path}: larger than {MOST_BYTES >> 20} MiB")
-        return parse_criteria(content.decode("utf-8"), str(path))
+        return parse_criteria(content.decode("utf-8"), str(path), catalogue)
     except OSError as error:
         raise UsageError(f"--criteria {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise UsageError(f"--criteria {path}: no text in UTF-8") from None
 
 
-def brought(gpu: str = ANY) -> str:
+def brought(gpu: str, models: Models) -> str:
     """Return the text of the criteria that hwcheck brings, with the figures of a GPU model.
 
     They are what a healthy GPU of it keeps up, and the bandwidths that others published for a whole
@@ -196,9 +202,8 @@ def brought(gpu: str = ANY) -> str:
     text = resources.files(__package__).joinpath(DEFAULT).read_text("utf-8")
     if gpu == ANY:
         return text
-    models_by_id = {model.id: model for model in models.models()}
-    if gpu not in models_by_id:
-        raise UsageError(f"--gpu {_unknown(gpu, [ANY, *models_by_id], 'GPU model')}")
+    if gpu not in models.by_id:
+        raise UsageError(f"--gpu {_unknown(gpu, [ANY, *models.by_id], 'GPU model')}")
     rows = "".join(
         f"  - id: MODEL-{number}\n"
         f"    text: {json.dumps(text)}\n"
@@ -206,7 +211,7 @@ def brought(gpu: str = ANY) -> str:
         f"    stage: {stage}\n"
         f"    figures: [{json.dumps(figure)}]\n"
         "    same_as: [NVIDIA Requirements for AI Clouds BM01]\n"
-        for number, (text, source, stage, figure) in enumerate(_figures_of(models_by_id[gpu]), 1)
+        for number, (text, source, stage, figure) in enumerate(_figures_of(models.by_id[gpu]), 1)
     )
     head, tail = text.split("not_shown:\n")
     head = head.replace("gpu: any\n", f"gpu: {gpu}\n").replace(
@@ -215,7 +220,7 @@ def brought(gpu: str = ANY) -> str:
     return f"{head}  # Figures of {gpu} (hwcheck/judge/models)\n{rows}not_shown:\n{tail}"
 
 
-def _figures_of(model: models.Model) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+def _figures_of(model: Model) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     """Yield text, source, stage and border of each figure of a model that a check measures."""
     for name, (check, metric, what) in OF_MODELS.items():
         figure = model.figures.get(name)
@@ -224,21 +229,21 @@ def _figures_of(model: models.Model) -> Iterator[tuple[str, str, str, dict[str, 
             text = f"{what}: {figure.sustained:g} of {figure.value:g} {figure.unit}"
             source = f"{figure.source}; {figure.sustained_source}"
             yield text, source, "load", _border(check, metric, least, "hwcheck/judge/models")
-    published = [row for row in model.busbw if row.collective == "all_reduce" and row.gpus == 8]
+    published = [row for row in model.busbw if row.collective == all_reduce.id and row.gpus == 8]
     if published:
         least_row = min(published, key=lambda row: row.value)
         text = f"all_reduce of 8 GPUs: {least_row.value:g} GB/s at {least_row.size} were published"
-        border = _border("all_reduce", "busbw_gbps", least_row.value, least_row.source)
+        border = _border(all_reduce, BUSBW_GBPS, least_row.value, least_row.source)
         border["tolerance_percent"] = BUSBW_PERCENT
         yield text, least_row.source, "collectives", border
 
 
-def _border(check: str, metric: str, least: float, source: str) -> dict[str, Any]:
-    border: dict[str, Any] = {"check": check, "metric": metric, "at_least": least}
+def _border(check: Check, metric: Metric, least: float, source: str) -> dict[str, Any]:
+    border: dict[str, Any] = {"check": check.id, "metric": metric.name, "at_least": least}
     return {**border, "tolerance_percent": TARGET_PERCENT, "source": source}
 
 
-def parse_criteria(text: str, source: str) -> Criteria:
+def parse_criteria(text: str, source: str, catalogue: Catalogue) -> Criteria:
     """Return the criteria of a text. Raises UsageError as ``read_criteria``."""
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -262,7 +267,7 @@ def parse_criteria(text: str, source: str) -> Criteria:
         name=data["name"],
         gpu=data.get("gpu", ANY),
         hosts_percent=float(data.get("hosts_percent", 100)),
-        burn_in_s=_length_s(data.get("burn_in", "1h")),
+        burn_in_s=length_s(data.get("burn_in", "1h")),
         repeats=int(data.get("repeats", 1)),  # 2.0 is whole, too
         waivers=tuple(data.get("waivers", ())),
         requirements=requirements,
@@ -272,7 +277,7 @@ def parse_criteria(text: str, source: str) -> Criteria:
         exercise=data.get("exercise", False),
         not_shown=tuple(NotShown(**each) for each in data.get("not_shown", ())),
     )
-    for keys, problem in _problems(criteria):
+    for keys, problem in _problems(criteria, catalogue):
         raise UsageError(_at(source, root, keys, problem))
     return criteria
 
@@ -290,14 +295,9 @@ def _requirement(data: Mapping[str, Any]) -> Requirement:
     return Requirement(**rest, figures=figures)
 
 
-def _length_s(text: str) -> float:
-    return float(text[:-1]) * UNITS_S[text[-1]]
-
-
-def _problems(criteria: Criteria) -> Any:
+def _problems(criteria: Criteria, catalogue: Catalogue) -> Any:
     """Yield what no check can show or nobody can mean: where in the file, and what to write."""
-    every = checks.load()
-    names = [model.id for model in models.models()]
+    every, names = catalogue.checks, list(catalogue.models.by_id)
     if criteria.gpu not in (ANY, *names):
         yield ["gpu"], _unknown(criteria.gpu, [ANY, *names], "GPU model")
     for number, name in enumerate(criteria.waivers):
@@ -322,9 +322,9 @@ def _problems(criteria: Criteria) -> Any:
         for keys, name in named:
             if name not in every:
                 yield [*where, *keys], _unknown(name, every, "check")
-            elif name not in stage.checks:
-                of = [each.name for each in STAGES.values() if name in each.checks]
-                right = f"it is of stage {' or '.join(of)}" if of else "no stage runs it"
+            elif every[name].stage != stage.name:
+                of = every[name].stage
+                right = f"it is of stage {of}" if of in STAGES else "no stage runs it"
                 yield [*where, *keys], f"{name} is not run in stage {stage.name}: {right}"
         for at, figure in enumerate(requirement.figures):
             keys = [*where, "figures", at]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,8 +13,18 @@ from hwcheck.accept.stages import STAGES, STATE
 from hwcheck.advise.assessment import Assessment
 from hwcheck.fold import fold
 from hwcheck.judge.host_case import gpus_of, samples_of
-from hwcheck.judge.models import model_of
 from hwcheck.judge.records import MULTI_HOST, Finding
+from hwcheck.node.check import Check
+from hwcheck.node.checks.driver import NVML_STATUS
+from hwcheck.node.checks.parts import (
+    CARD_FIRMWARE,
+    PART_FIRMWARE,
+    PART_MODEL,
+    PART_NUMBER,
+    PART_PLACE,
+    PART_SERIAL,
+)
+from hwcheck.node.checks.parts import parts as parts_check
 from hwcheck.node.wire import Sample
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import binary_size, count, line, quantity
@@ -31,7 +41,8 @@ OTHER = "other"
 """The id of what no requirement names: the other checks of a stage, each of which must pass."""
 
 SHOWN = 3
-SOFTWARE = ("driver", "cuda_driver", "kernel", "software_versions", "tool_versions")
+SOFTWARE = ("software", "inventory")
+"""Group and stage of the checks that name versions."""
 NUMBERED = re.compile(r"(\D+)(\d*)")
 
 
@@ -118,7 +129,10 @@ def stage_result(criteria: Criteria, assessment: Assessment) -> StageResult:
         if stage == first and criteria.gpu != ANY:
             evidence = (_of_model(criteria, assessment, record.host), *evidence)
         hosts[record.host] = HostResult(
-            record.host, parts_of(record), evidence, software_of(record)
+            record.host,
+            parts_of(record),
+            evidence,
+            software_of(record, assessment.catalogue.checks.values()),
         )
     limits = tuple(_limits(assessment.judgement.findings))
     times = (meta.started, meta.finished)
@@ -177,35 +191,36 @@ def _asserted(requirement: Requirement, of_host: Mapping[str, Any]) -> tuple[str
 def parts_of(record: HostRecord) -> dict[str, InstalledPart]:
     """Return the parts that a host named, by subject; of a visit without inventory the GPUs."""
     values: dict[str, dict[str, str]] = {}
-    for sample in samples_of(record, "parts"):
+    for sample in samples_of(record, parts_check):
         values.setdefault(line(sample.subject, 60), {})[sample.metric] = line(str(sample.value), 80)
     values.pop("node", None)
     uuids = {f"gpu{gpu.index}": gpu for gpu in gpus_of(record) if gpu.index is not None}
     parts = {}
     for subject in sorted({*values, *uuids}, key=natural):
         its, gpu = values.get(subject, {}), uuids.get(subject)
-        serial = its.get("part_serial", "") or line((gpu and gpu.serial) or "", 60)
+        serial = its.get(PART_SERIAL.name, "") or line((gpu and gpu.serial) or "", 60)
         parts[subject] = InstalledPart(
             identity=line((gpu and gpu.uuid) or serial, 80),
-            model=its.get("part_model", "") or line(gpu.name if gpu else "", 80),
-            number=its.get("part_number", ""),
+            model=its.get(PART_MODEL.name, "") or line(gpu.name if gpu else "", 80),
+            number=its.get(PART_NUMBER.name, ""),
             serial=serial,
-            firmware=its.get("part_firmware", "") or its.get("card_firmware", ""),
-            place=its.get("part_place", ""),
+            firmware=its.get(PART_FIRMWARE.name, "") or its.get(CARD_FIRMWARE.name, ""),
+            place=its.get(PART_PLACE.name, ""),
         )
     return parts
 
 
-def software_of(record: HostRecord) -> dict[str, str]:
+def software_of(record: HostRecord, checks: Collection[Check]) -> dict[str, str]:
     """Return the versions that a host named: driver, CUDA, kernel, torch, NCCL, tools."""
     return {
         line(sample.metric.replace("_", " "), 60): line(str(sample.value), 80)
-        for check in SOFTWARE
+        for check in checks
+        if (check.group, check.stage) == SOFTWARE
         for sample in samples_of(record, check)
         if sample.subject == "node"
         and isinstance(sample.value, str)
         and sample.value
-        and sample.metric != "nvml_status"
+        and sample.metric != NVML_STATUS.name
     }
 
 
@@ -219,7 +234,7 @@ def _of_model(criteria: Criteria, assessment: Assessment, host: str) -> Evidence
     record = next(each for each in assessment.run.records if each.host == host)
     kinds: dict[str, None] = {}
     for gpu in gpus_of(record):
-        model = model_of(gpu.name, gpu.pci_device_id, gpu.pci_subsystem_id)
+        model = assessment.catalogue.models.of(gpu.name, gpu.pci_device_id, gpu.pci_subsystem_id)
         kinds[model.id if model else line(gpu.name, 60) or "a GPU without a name"] = None
     text = ", ".join(kinds) or "no GPU that the node names"
     wrong = set(kinds) - {criteria.gpu}

@@ -10,18 +10,16 @@ from typing import Any
 from hwcheck.accept.evidence import InstalledPart, parts_of, software_of
 from hwcheck.advise.assessment import Assessment
 from hwcheck.advise.records import Diagnosis
-from hwcheck.judge.host_case import gpus_of, samples_of
+from hwcheck.judge.host_case import gpus_of, samples_of, values_of
 from hwcheck.judge.records import Finding
+from hwcheck.node.check import Check
+from hwcheck.node.checks.inforom import INFOROM_IMAGE, inforom
+from hwcheck.node.checks.serials import BOARD_PART_NUMBER, BOARD_SERIAL, serials
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import line, quantity
 
-MEMORY = ("ecc_errors", "row_remap", "retired_pages")
-EVENTS = ("xid", "kernel_faults")
-MANAGEMENT = "NVIDIA GPU Memory Error Management, RMA Policy Thresholds for Row-Remapping"
-RETIREMENT = "NVIDIA Dynamic Page Retirement, RMA Policy Thresholds"
 RMA = "NVIDIA RMA Process; NVIDIA GPU Debug Guidelines"
-ERRORS = "NVIDIA DCGM, Diagnostic Errors: severities isolate, triage and reset; " + RMA
 FIELD_DIAGNOSTIC = (
     "the field diagnostic (fieldiag) ends with FAIL; RETEST is run again, CONFIG is a fault of the "
     "set-up and no reason. The vendor gives it out and runs it: the driver must be unloaded for it"
@@ -30,13 +28,6 @@ SENSITIVE = r"(?:passw(?:or)?d|secret|token|api[_-]?key|credential|authorization
 SECRET = re.compile(rf"(?i)({SENSITIVE}\S{{0,20}}?[=: ]+(?:(?:basic|bearer) +)?)\S+")
 LOGIN = re.compile(r"(\w://)[^\s/@]{1,200}@")
 """A user and a password in an address."""
-CRITERIA = (
-    ("row_remap", "row_remap_failure", "a row could not be remapped", MANAGEMENT),
-    ("ecc_errors", "sram_threshold_exceeded", "SRAM failed oftener than its threshold", MANAGEMENT),
-    ("retired_pages", "retired_pages", "as many pages are retired as the policy bears", RETIREMENT),
-    ("dcgm_diag", "failed_tests", "a test of NVIDIA's diagnostic (dcgmi diag) fails", ERRORS),
-)
-"""What NVIDIA takes a GPU back for, as far as NVML tells; its field diagnostic confirms it."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +83,7 @@ def fault_of(assessments: Sequence[Assessment], host: str) -> Fault:
     """
     visits = [(each, record) for each in assessments for record in _records(each, host)]
     last, latest = visits[-1]
+    checks = last.catalogue.checks.values()
     answers: dict[str, tuple[CheckResult, Assessment]] = {}
     for assessment, record in visits:
         for result in record.report.results if record.report else ():
@@ -120,13 +112,13 @@ def fault_of(assessments: Sequence[Assessment], host: str) -> Fault:
         host=host,
         run=last.run.meta.id,
         measured=latest.started or last.run.meta.started,
-        software=tuple(software_of(record).items()),
+        software=tuple(software_of(record, checks).items()),
         gpus=tuple(_gpus(record, {finding.subject for finding in findings})),
         findings=tuple(findings),
         causes=tuple(causes),
-        criteria=tuple(_criteria(record, findings)),
-        readings=tuple(_readings(record)),
-        events=tuple(_events(record)),
+        criteria=tuple(_criteria(checks, record, findings)),
+        readings=tuple(_readings(checks, record)),
+        events=tuple(_events(checks, record)),
         parts=tuple(each for each in parts.items() if not each[0].startswith("gpu")),
     )
 
@@ -200,8 +192,8 @@ def _without_secrets(text: str) -> str:
 
 
 def _gpus(record: HostRecord, failed: Collection[str]) -> Iterator[GpuParts]:
-    parts = _by_subject(samples_of(record, "serials"))
-    images = _by_subject(samples_of(record, "inforom"))
+    parts = _by_subject(samples_of(record, serials))
+    images = _by_subject(samples_of(record, inforom))
     for gpu in gpus_of(record):
         slot = f"gpu{gpu.index}"
         of_it = parts.get(slot, {})
@@ -209,11 +201,11 @@ def _gpus(record: HostRecord, failed: Collection[str]) -> Iterator[GpuParts]:
             slot=slot,
             pci_address=line(gpu.pci_address, 40),
             model=line(gpu.name, 80),
-            serial=line(gpu.serial or of_it.get("board_serial", ""), 60),
+            serial=line(gpu.serial or of_it.get(BOARD_SERIAL.name, ""), 60),
             uuid=line(gpu.uuid, 80),
-            part_number=line(of_it.get("board_part_number", ""), 60),
+            part_number=line(of_it.get(BOARD_PART_NUMBER.name, ""), 60),
             vbios=line(gpu.vbios, 40),
-            inforom=line(images.get(slot, {}).get("inforom_image", ""), 40),
+            inforom=line(images.get(slot, {}).get(INFOROM_IMAGE.name, ""), 40),
             failed=slot in failed,
         )
 
@@ -225,26 +217,36 @@ def _by_subject(samples: Iterable[Sample]) -> dict[str, dict[str, str]]:
     return made
 
 
-def _criteria(record: HostRecord, findings: Iterable[Finding]) -> Iterator[Criterion]:
+def _criteria(
+    checks: Collection[Check], record: HostRecord, findings: Iterable[Finding]
+) -> Iterator[Criterion]:
+    """Yield what NVIDIA takes a GPU back for, as far as NVML tells; its own diagnostic confirms."""
     failed = {(finding.check, finding.metric, finding.subject) for finding in findings}
-    for check, metric, text, source in CRITERIA:
-        subjects = [each.subject for each in samples_of(record, check) if each.metric == metric]
-        gpus = tuple(name for name in subjects if (check, metric, name) in failed)
-        state = "met" if gpus else "not met" if subjects else "not measured"
-        yield Criterion(text, source, state, gpus)
+    for check in checks:
+        for metric in check.metrics:
+            if metric.proof is None:
+                continue
+            subjects = values_of(record, check, metric)
+            gpus = tuple(name for name in subjects if (check.id, metric.name, name) in failed)
+            state = "met" if gpus else "not met" if subjects else "not measured"
+            yield Criterion(metric.proof.text, metric.proof.source, state, gpus)
     yield Criterion(FIELD_DIAGNOSTIC, RMA, "not measured")
 
 
-def _readings(record: HostRecord) -> Iterator[tuple[str, str, str]]:
-    for check in MEMORY:
+def _proving(checks: Collection[Check], proof: str) -> Iterator[Check]:
+    return (check for check in checks if check.proof == proof)
+
+
+def _readings(checks: Collection[Check], record: HostRecord) -> Iterator[tuple[str, str, str]]:
+    for check in _proving(checks, "readings"):
         for sample in samples_of(record, check):
             if sample.value not in (0, 0.0, False):
-                about = f"{check}: {line(sample.metric, 60)}"
+                about = f"{check.id}: {line(sample.metric, 60)}"
                 yield about, line(sample.subject, 60), quantity(sample.value, sample.unit)
 
 
-def _events(record: HostRecord) -> Iterator[tuple[str, str]]:
-    for check in EVENTS:
+def _events(checks: Collection[Check], record: HostRecord) -> Iterator[tuple[str, str]]:
+    for check in _proving(checks, "events"):
         for sample in samples_of(record, check):
             if sample.subject != "node" and sample.value not in (0, 0.0, False):
                 about = f"{line(sample.subject, 120)}: {line(sample.metric, 60)}"

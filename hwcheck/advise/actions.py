@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from hwcheck.advise.catalogue import Catalogue
 from hwcheck.advise.causes import diagnose
 from hwcheck.advise.multi_host import (
     between_hosts_actions,
@@ -21,7 +22,6 @@ from hwcheck.advise.visits import alike, visit_actions
 from hwcheck.fold import fold, fold_subjects
 from hwcheck.judge.figures import measured
 from hwcheck.judge.records import BESIDE_CHECKS, OUTCOMES, Finding, Judgement
-from hwcheck.node import checks
 from hwcheck.node.check import Check
 from hwcheck.node.reasons import CODES, NOT_REACHED, NOTHING_APPLIES, UNREADABLE, Code, Reason
 from hwcheck.node.wire import GpuFacts
@@ -45,6 +45,7 @@ WHOLE_HOST = "the host as a whole"
 def advise(
     run: Run,
     judgement: Judgement,
+    catalogue: Catalogue,
     multi_host: MultiHostRecord | None = None,
     training: TrainingRecord | None = None,
 ) -> Advice:
@@ -53,9 +54,9 @@ def advise(
     ``multi_host`` is what was run over several hosts, None where nothing was; ``training`` a
     training benchmark.
     """
-    causes = diagnose(run, judgement)
+    causes = diagnose(run, judgement, catalogue.rules)
     cluster, groups = advise_nccl(run, causes)
-    made = actions(run, judgement, causes.explained)
+    made = actions(run, judgement, catalogue.checks, causes.explained)
     if multi_host is not None:
         fabric = slow_fabric_actions(judgement.not_passed)
         mnnvl = mnnvl_actions(judgement.not_passed)
@@ -67,7 +68,10 @@ def advise(
 
 
 def actions(
-    run: Run, judgement: Judgement, explained: Mapping[Finding, str] = MappingProxyType({})
+    run: Run,
+    judgement: Judgement,
+    checks: Mapping[str, Check],
+    explained: Mapping[Finding, str] = MappingProxyType({}),
 ) -> tuple[Action, ...]:
     """Return what to do, worst first, then by the number of hosts.
 
@@ -76,7 +80,6 @@ def actions(
     that a diagnosis accounts for, with its title. Findings of the runs over several hosts and of
     training have actions of their own (``multi_host.multi_host_actions``, ``training_actions``).
     """
-    registry = checks.load()
     outcomes = {verdict.host: verdict.outcome for verdict in judgement.hosts}
     made = visit_actions(run, outcomes)
     silent = {record.host for record in run.records if record.report is None}
@@ -90,7 +93,7 @@ def actions(
             continue
         groups.setdefault(_concern(finding), []).append(finding)
     for findings in groups.values():
-        action = _action(registry, findings, _places(gpus, findings))
+        action = _action(checks, findings, _places(gpus, findings))
         if all(finding in explained for finding in findings):
             titles = dict.fromkeys(explained[finding] for finding in findings)
             action = replace(action, explained_by=tuple(titles))

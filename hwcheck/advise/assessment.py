@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hwcheck.advise.actions import advise
+from hwcheck.advise.catalogue import Catalogue
 from hwcheck.advise.records import Advice
 from hwcheck.judge.coverage import require
 from hwcheck.judge.judge import judge
@@ -37,8 +38,8 @@ class LastRuns:
 class Assessment:
     """What a run measured, how it was judged and what to do about it.
 
-    ``multi_host`` is what was run over several hosts, and ``training`` a training
-    benchmark, None where there was none; ``series`` has what
+    ``catalogue`` is what it was judged and is shown by. ``multi_host`` is what was run over several
+    hosts, and ``training`` a training benchmark, None where there was none; ``series`` has what
     GPUs showed at work, of the hosts whose series are drawn; ``last_runs`` those of hosts that did
     not pass.
     """
@@ -46,6 +47,7 @@ class Assessment:
     run: Run
     judgement: Judgement
     advice: Advice
+    catalogue: Catalogue
     multi_host: MultiHostRecord | None = None
     training: TrainingRecord | None = None
     series: Mapping[str, VisitSeries] = field(default_factory=dict)
@@ -54,6 +56,7 @@ class Assessment:
 
 def assess(
     run: Run,
+    catalogue: Catalogue,
     multi_host: MultiHostRecord | None = None,
     required_percent: float | None = None,
     past: Past | None = None,
@@ -65,8 +68,8 @@ def assess(
     ``past`` is what former runs of these hosts measured. ``series`` are left out: they are large,
     and which are drawn depends on the judgement.
     """
-    judgement = judge(run, multi_host, past, training)
+    judgement = judge(run, catalogue, multi_host, past, training)
     if required_percent is not None:
         judgement = require(judgement, required_percent)
-    advice = advise(run, judgement, multi_host, training)
-    return Assessment(run, judgement, advice, multi_host, training)
+    advice = advise(run, judgement, catalogue, multi_host, training)
+    return Assessment(run, judgement, advice, catalogue, multi_host, training)

@@ -58,15 +58,6 @@ def rules_of(modules: Iterable[ModuleType]) -> Rules:
     return dict(sorted(by_cause.items()))
 
 
-SITE: dict[str, Rule] = {}
-"""The rules of the site in use, by cause (``hwcheck.site``)."""
-
-
-def load() -> Rules:
-    """Return every rule by its cause, with those of the site."""
-    return {**shipped(), **SITE}
-
-
 @cache
 def shipped() -> Rules:
     """Return the rules in the folder ``rules``."""
@@ -89,14 +80,12 @@ class HostCause:
         return worst(finding.outcome for finding in counted(self.sign.explains))
 
 
-def diagnose(run: Run, judgement: Judgement, rules: Rules | None = None) -> Causes:
+def diagnose(run: Run, judgement: Judgement, rules: Rules) -> Causes:
     """Return what is wrong, as far as rules know; findings that none explains are left to others.
 
-    ``rules`` are the shipped ones where none are given. On a host the likeliest cause comes first,
-    and before what it brings. One whose findings are all explained by those before it is not named:
-    it would be a symptom.
+    On a host the likeliest cause comes first, and before what it brings. One whose findings are all
+    explained by those before it is not named: it would be a symptom.
     """
-    rules = load() if rules is None else rules
     causes: list[HostCause] = []
     explained: dict[Finding, str] = {}
     by_host: dict[str, tuple[str, ...]] = {}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from hwcheck.advise.records import Action
-from hwcheck.judge.fabric import BUSBW
 from hwcheck.judge.leg_peers import WAY
 from hwcheck.judge.mnnvl import METRIC as MNNVL_BUSBW
 from hwcheck.judge.mnnvl import NOT_IN_USE
 from hwcheck.judge.records import MULTI_HOST, Finding
+from hwcheck.node.collective.leg_checks import BUSBW_GBPS
 from hwcheck.results.multi_host import MultiHostRecord, Suspect
 from hwcheck.text import line
 
@@ -104,7 +104,11 @@ def slow_fabric_actions(findings: Iterable[Finding]) -> tuple[Action, ...]:
     """Return what to do where no host stands out and all are below what their network carries."""
     slow: dict[str, dict[str, str]] = {}
     for finding in findings:
-        if (finding.check, finding.metric, finding.outcome) == (MULTI_HOST, BUSBW, "warn"):
+        if (finding.check, finding.metric, finding.outcome) == (
+            MULTI_HOST,
+            BUSBW_GBPS.name,
+            "warn",
+        ):
             slow.setdefault(finding.subject, {})[finding.host] = finding.reason.text
     return tuple(
         Action(

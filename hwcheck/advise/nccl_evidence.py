@@ -22,6 +22,9 @@ from hwcheck.judge.legs import (
     legs_of,
     wrong_elements,
 )
+from hwcheck.node.checks.gpu_count import gpu_count
+from hwcheck.node.checks.gpu_pairs import P2P_ACCESS, P2P_WRONG_ELEMENTS, gpu_pairs
+from hwcheck.node.checks.topology import PATH, topology
 from hwcheck.node.collective.spec import (
     PAIRS,
     SYSTEM_CONF,
@@ -95,7 +98,7 @@ def _has_no_gpu(record: HostRecord, facts: NodeFacts) -> bool:
     if record.state != "reported" or record.report is None or facts.gpus:
         return False
     return any(leg.exercise for leg in legs_of(record)) or any(
-        result.check == "gpu_count" and result.state == "not_applicable"
+        result.check == gpu_count.id and result.state == "not_applicable"
         for result in record.report.results
     )
 
@@ -303,14 +306,14 @@ def _goes_by_p2p(leg: Leg) -> bool:
 
 
 def _bad_pairs(record: HostRecord) -> list[str]:
-    access = values_of(record, PAIRS, "p2p_access")
-    wrong = values_of(record, PAIRS, "p2p_wrong_elements")
+    access = values_of(record, gpu_pairs, P2P_ACCESS)
+    wrong = values_of(record, gpu_pairs, P2P_WRONG_ELEMENTS)
     return [pair for pair, elements in wrong.items() if access.get(pair) is True and elements]
 
 
 def _linked(record: HostRecord, pairs: Sequence[str]) -> bool:
     """Whether NVLinks join one of the pairs; ``topology`` has each pair once."""
-    ways = values_of(record, "topology", "path")
+    ways = values_of(record, topology, PATH)
     both = ((pair, "-".join(reversed(pair.split("-")))) for pair in pairs)
     return any(str(ways.get(name, "")).startswith("NV") for names in both for name in names)
 

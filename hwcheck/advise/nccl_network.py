@@ -17,6 +17,11 @@ from hwcheck.advise.records import Setting
 from hwcheck.judge.host_case import values_of
 from hwcheck.judge.interconnect import is_gpu
 from hwcheck.judge.legs import legs_of
+from hwcheck.node.checks.gpu_count import SEEN_BY_NVML, gpu_count
+from hwcheck.node.checks.gpu_lost import GPU_ANSWER, gpu_lost
+from hwcheck.node.checks.infiniband_ports import LINKED_STATE, PORT_RATE_GBPS, infiniband_ports
+from hwcheck.node.checks.roce_gids import GID_INDEX, ROUTABLE_GIDS, roce_gids
+from hwcheck.node.checks.topology import NIC_PATH, topology
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import line, number
 
@@ -101,7 +106,7 @@ def _nearest(ways: Mapping[str, str], ports: Sequence[str]) -> int:
 def _ways(record: HostRecord) -> dict[str, dict[str, str]]:
     """Return by GPU the way to each RDMA device, of ``nic_path``'s subjects ``gpu0-mlx5_0``."""
     by_gpu: dict[str, dict[str, str]] = {}
-    for subject, way in values_of(record, "topology", "nic_path").items():
+    for subject, way in values_of(record, topology, NIC_PATH).items():
         gpu, _, device = subject.partition("-")
         if is_gpu(gpu) and device:
             by_gpu.setdefault(gpu, {})[device] = str(way)
@@ -144,11 +149,11 @@ def _gid_index(records: Sequence[HostRecord]) -> Setting | None:
     wanted: dict[str, list[HostRecord]] = {}
     for record in records:
         version = version_of(library_of(record))
-        index = set(values_of(record, "roce_gids", "gid_index").values())
+        index = set(values_of(record, roce_gids, GID_INDEX).values())
         old = bool(version) and version[:2] < CHOOSES_GIDS
         # A port without one, or two ports that differ, cannot have one number.
-        whole = len(values_of(record, "roce_gids", "routable_gids")) == len(
-            values_of(record, "roce_gids", "gid_index")
+        whole = len(values_of(record, roce_gids, ROUTABLE_GIDS)) == len(
+            values_of(record, roce_gids, GID_INDEX)
         )
         value = str(*index) if old and whole and len(index) == 1 else ""
         wanted.setdefault("" if value == "0" else value, []).append(record)
@@ -198,8 +203,8 @@ def interfaces_of(text: str) -> list[str]:
 
 def port_rates(record: HostRecord) -> dict[str, float]:
     """Return the rate of each active port (1e9 bit/s), by the name that NCCL gives it."""
-    states = values_of(record, "infiniband_ports", "linked_state")
-    rates = values_of(record, "infiniband_ports", "port_rate_gbps")
+    states = values_of(record, infiniband_ports, LINKED_STATE)
+    rates = values_of(record, infiniband_ports, PORT_RATE_GBPS)
     return {
         port_name(subject): float(rate)
         for subject, rate in rates.items()
@@ -280,8 +285,8 @@ def _far_ports(record: HostRecord) -> list[str]:
 
 def lost_gpus(record: HostRecord, records: Sequence[HostRecord]) -> bool:
     """Whether a node has a GPU that cannot be opened, or fewer than one with the same ports."""
-    seen = values_of(record, "gpu_count", "seen_by_nvml").values()
-    answers = values_of(record, "gpu_lost", "gpu_answer").values()
+    seen = values_of(record, gpu_count, SEEN_BY_NVML).values()
+    answers = values_of(record, gpu_lost, GPU_ANSWER).values()
     if not all(seen) or any(answer != "ok" for answer in answers):
         return True
     like = (other for other in records if port_rates(other).keys() == port_rates(record).keys())
@@ -302,7 +307,7 @@ def _names_ports(record: HostRecord) -> bool:
 
 
 def _why_gid_index(records: Sequence[HostRecord]) -> str:
-    tables = [values_of(record, "roce_gids", "routable_gids") for record in records]
+    tables = [values_of(record, roce_gids, ROUTABLE_GIDS) for record in records]
     if not any(tables):
         return "no host told of an active RoCE port (check roce_gids), and InfiniBand needs none"
     without = [f"{name}" for table in tables for name, gids in table.items() if not gids]
@@ -319,9 +324,7 @@ def _why_gid_index(records: Sequence[HostRecord]) -> str:
     if not all(versions):
         return "which NCCL runs is not known on every host, and from 2.21 on it needs none"
     indexes = {
-        index
-        for record in records
-        for index in values_of(record, "roce_gids", "gid_index").values()
+        index for record in records for index in values_of(record, roce_gids, GID_INDEX).values()
     }
     if len(indexes) > 1:
         each = ", ".join(str(index) for index in sorted(indexes, key=str)[:MOST_NAMED])

@@ -22,6 +22,11 @@ from hwcheck.advise.records import (
 )
 from hwcheck.judge.fleet import same_machine
 from hwcheck.judge.legs import legs_of
+from hwcheck.node.checks.software_versions import (
+    NCCL_VERSION,
+    SYSTEM_NCCL_VERSION,
+    software_versions,
+)
 from hwcheck.results.run_folder import HostRecord, Run
 from hwcheck.text import count, line
 
@@ -146,8 +151,8 @@ def _versions(records: Sequence[HostRecord], everyone: Sequence[HostProof]) -> t
     versions: set[str] = set()
     for record in _with_gpus(records, everyone):
         of_host = {leg.library for leg in legs_of(record) if leg.backend == "nccl"}
-        for metric in ("nccl_version", "system_nccl_version"):
-            of_host.add(str(reading(record, "software_versions", metric) or ""))
+        for metric in (NCCL_VERSION, SYSTEM_NCCL_VERSION):
+            of_host.add(str(reading(record, software_versions, metric) or ""))
         versions |= of_host - {""} or {UNKNOWN_VERSION}
     return tuple(sorted(line(text, 60) for text in versions))
 

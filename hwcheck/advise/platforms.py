@@ -9,6 +9,9 @@ from hwcheck.advise.records import Platform
 from hwcheck.judge.host_case import gpus_of, values_of
 from hwcheck.judge.interconnect import links_of
 from hwcheck.judge.legs import legs_of
+from hwcheck.node.check import Check, Metric
+from hwcheck.node.checks.driver import DRIVER_VERSION, driver
+from hwcheck.node.checks.software_versions import NCCL_VERSION, software_versions
 from hwcheck.node.wire import Value
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import line
@@ -32,17 +35,17 @@ def library_of(record: HostRecord) -> str:
     )
     if ran:
         return ran.most_common(1)[0][0]
-    version = reading(record, "software_versions", "nccl_version")
+    version = reading(record, software_versions, NCCL_VERSION)
     return f"NCCL {line(str(version), 40)}" if version is not None else ""
 
 
 def driver_of(record: HostRecord) -> str:
     """Return the driver's version; empty where it is not known."""
-    version = reading(record, "driver", "driver_version")
+    version = reading(record, driver, DRIVER_VERSION)
     return line(str(version), 40) if version is not None else ""
 
 
-def reading(record: HostRecord, check: str, metric: str) -> Value | None:
+def reading(record: HostRecord, check: Check, metric: Metric) -> Value | None:
     """Return what a host measured of itself; None where it did not."""
     return values_of(record, check, metric).get("node")
 

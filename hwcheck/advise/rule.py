@@ -11,12 +11,34 @@ from hwcheck.judge.interconnect import is_gpu
 from hwcheck.judge.legs import is_clean
 from hwcheck.judge.records import PCIE, PEERS, Finding
 from hwcheck.node import reasons
+from hwcheck.node.checks.faults_under_load import faults_under_load
+from hwcheck.node.checks.gpu_pairs import (
+    P2P_ACCESS,
+    P2P_CONCURRENT_PERCENT,
+    P2P_PERCENT_OF_ALIKE,
+    P2P_STATE,
+    P2P_WRONG_ELEMENTS,
+    gpu_pairs,
+)
+from hwcheck.node.checks.p2p_status import NVLINK_READ, PCIE_READ, p2p_status
+from hwcheck.node.checks.topology import PATH, topology
+from hwcheck.node.checks.virtualization import CONTAINER, HYPERVISOR, virtualization
+from hwcheck.node.checks.xid import xid
+from hwcheck.node.collective.leg_checks import (
+    ALGBW_GBPS,
+    BUSBW_GBPS,
+    DRIVER_ANSWERS_METRIC,
+    LEG_STATE,
+    WRONG_ELEMENTS,
+)
 from hwcheck.node.reasons import HANG
 from hwcheck.node.wire import Leg, Value
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.results.site_limits import ABSENT
 
 BAD = ("warn", "fail")
+ENDS = (LEG_STATE.name, WRONG_ELEMENTS.name, DRIVER_ANSWERS_METRIC.name)
+"""What a leg that did not end well fails."""
 WITH_P2P = ("default", "site", "p2p_sys", "nvlink_only")
 """Legs in which GPUs may reach each other."""
 
@@ -186,7 +208,7 @@ class HostFindings:
         """
         return tuple(
             finding
-            for check in ("xid", "faults_under_load")
+            for check in (xid.id, faults_under_load.id)
             for finding in self.bad(check, *metrics)
             if pattern.search(finding.subject)
         )
@@ -202,13 +224,13 @@ class HostFindings:
     @property
     def hypervisor(self) -> str:
         """The hypervisor below; empty on bare metal and where it was not measured."""
-        name = self.value("virtualization", "hypervisor")
+        name = self.value(virtualization.id, HYPERVISOR.name)
         return "" if name in (None, "none") else str(name)
 
     @property
     def container(self) -> str:
         """That the login is in a container, as an observation; empty where it is not."""
-        inside = self.value("virtualization", "container") is True
+        inside = self.value(virtualization.id, CONTAINER.name) is True
         return "virtualization: the login is in a container" if inside else ""
 
     @property
@@ -220,11 +242,11 @@ class HostFindings:
     @property
     def paths(self) -> Mapping[str, str]:
         """The path between the GPUs of each pair (``gpu0-gpu1``), such as ``NV18`` or ``PXB``."""
-        return {pair: str(path) for pair, path in self.values("topology", "path").items()}
+        return {pair: str(path) for pair, path in self.values(topology.id, PATH.name).items()}
 
     def has_nvlink(self, pair: str) -> bool:
         """Whether NVLink joins a pair (``gpu0-gpu1``), as far as the topology tells."""
-        paths = self.values("topology", "path")
+        paths = self.values(topology.id, PATH.name)
         return str(paths.get(pair, paths.get(_reverse(pair)))).startswith("NV")
 
     def p2p_granted(self, pair: str) -> bool:
@@ -233,11 +255,11 @@ class HostFindings:
         Where a pair hung before it could be asked, the answer is that of the reverse direction, or
         else what NVML says.
         """
-        access = self.values("gpu_pairs", "p2p_access")
+        access = self.values(gpu_pairs.id, P2P_ACCESS.name)
         if pair in access or _reverse(pair) in access:
             return access.get(pair, access.get(_reverse(pair))) is True
-        by_nvml = (self.values("p2p_status", f"{way}_read").get(pair) for way in ("pcie", "nvlink"))
-        return "OK" in by_nvml
+        reads = (PCIE_READ, NVLINK_READ)
+        return any(self.values(p2p_status.id, read.name).get(pair) == "OK" for read in reads)
 
     def p2p_trouble(self, *, over_pcie: bool = False) -> tuple[Finding, ...]:
         """Return the findings of what hangs, fails or corrupts with P2P and not without it.
@@ -255,14 +277,14 @@ class HostFindings:
     def _pair_trouble(self, over_pcie: bool) -> tuple[Finding, ...]:
         pairs = tuple(
             finding
-            for finding in self.bad("gpu_pairs", "p2p_state", "p2p_wrong_elements")
+            for finding in self.bad(gpu_pairs.id, P2P_STATE.name, P2P_WRONG_ELEMENTS.name)
             if self.p2p_granted(finding.subject)
             and not (over_pcie and self.has_nvlink(finding.subject))
         )
-        if not any(finding.metric == "p2p_state" for finding in pairs):
+        if not any(finding.metric == P2P_STATE.name for finding in pairs):
             return pairs
-        cut_short = (f for f in self.findings if f.check == "gpu_pairs" and f.reason.code == HANG)
-        return (*pairs, *self.bad("gpu_pairs", "driver_answers"), *cut_short)
+        cut_short = (f for f in self.findings if f.check == gpu_pairs.id and f.reason.code == HANG)
+        return (*pairs, *self.bad(gpu_pairs.id, DRIVER_ANSWERS_METRIC.name), *cut_short)
 
     def p2p_losses(self) -> tuple[Finding, ...]:
         """Return the warnings that a collective is faster without P2P."""
@@ -275,18 +297,18 @@ class HostFindings:
 
     def failed_legs(self, legs: Iterable[str], collective: str = "") -> tuple[Finding, ...]:
         """Return the findings of legs that did not end well, of one collective or of all."""
-        return self._of_legs(legs, ("leg_state", "wrong_elements", "driver_answers"), collective)
+        return self._of_legs(legs, ENDS, collective)
 
     def slow_legs(self, *legs: str) -> tuple[Finding, ...]:
         """Return the findings of a bandwidth below what the links allow.
 
         Without ``legs`` they are of those with NCCL's defaults and with the settings of the site.
         """
-        return self._of_legs(legs or ("default", "site"), ("busbw_gbps", "algbw_gbps"))
+        return self._of_legs(legs or ("default", "site"), (BUSBW_GBPS.name, ALGBW_GBPS.name))
 
     def slow_pairs(self) -> tuple[Finding, ...]:
         """Return the findings of pairs whose P2P over PCIe is slower than it should be."""
-        slow = self.bad("gpu_pairs", "p2p_percent_of_alike", "p2p_concurrent_percent")
+        slow = self.bad(gpu_pairs.id, P2P_PERCENT_OF_ALIKE.name, P2P_CONCURRENT_PERCENT.name)
         return tuple(
             f for f in slow if self.p2p_granted(f.subject) and not self.has_nvlink(f.subject)
         )

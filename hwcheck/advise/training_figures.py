@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 
 from hwcheck.advise.step_model import ddp_busbw_gbps, gradient_bytes
-from hwcheck.judge.models import model_of
+from hwcheck.judge.models import Models
 from hwcheck.node.training.strategies import label_of
 from hwcheck.results.training import TrainingRecord, TrainingRun
 from hwcheck.text import number
@@ -70,7 +70,7 @@ class StepFigures:
         return None if self.alone_s is None else self.step_s / self.alone_s
 
 
-def figures_of(record: TrainingRecord, run: TrainingRun) -> StepFigures | None:
+def figures_of(record: TrainingRecord, run: TrainingRun, models: Models) -> StepFigures | None:
     """Return the figures of a run; None where it has no times."""
     times = [step for repeat in run.times_s for step in repeat]
     if run.state != "done" or not times:
@@ -82,7 +82,7 @@ def figures_of(record: TrainingRecord, run: TrainingRun) -> StepFigures | None:
         flops / step_s / run.ranks / 1e12
         for flops in (shape.model_flops(run.sequences), shape.hardware_flops(run.sequences))
     )
-    peak = _peak_tflops(record, run)
+    peak = _peak_tflops(record, run, models)
     return StepFigures(
         step_s=step_s,
         iqr_s=high - low,
@@ -110,10 +110,10 @@ def _alone_s(record: TrainingRecord, run: TrainingRun) -> float | None:
     return None
 
 
-def _peak_tflops(record: TrainingRecord, run: TrainingRun) -> float:
+def _peak_tflops(record: TrainingRecord, run: TrainingRun, models: Models) -> float:
     """Return the vendor's peak of what is computed in (1e12/s); 0 where it is not known."""
     name = next((each.gpu for each in record.sets if each.hosts == run.hosts), "")
-    model = model_of(name) if name else None
+    model = models.of(name) if name else None
     kind = "tf32" if record.dtype == "fp32" and record.tf32 else record.dtype
     figure = model.figures.get(PEAKS[kind]) if model else None
     return figure.value if figure else 0.0
@@ -137,14 +137,14 @@ def staged(run: TrainingRun) -> bool:
     )
 
 
-def sentences(record: TrainingRecord) -> Iterator[str]:
+def sentences(record: TrainingRecord, models: Models) -> Iterator[str]:
     """Yield what the figures say, a line for each comparison."""
     by_key = {(r.hosts, r.ranks, r.strategy, r.leg): r for r in record.runs if r.state == "done"}
     for (hosts, ranks, strategy, leg), run in by_key.items():
         on = by_key.get((hosts, ranks, strategy, "default"))
         if leg == "default" or on is None:
             continue
-        with_p2p, without = figures_of(record, on), figures_of(record, run)
+        with_p2p, without = (figures_of(record, each, models) for each in (on, run))
         if with_p2p is None or without is None:
             continue
         name = "P2P off" if leg == "p2p_off" else "the network alone"
@@ -153,7 +153,7 @@ def sentences(record: TrainingRecord) -> Iterator[str]:
         if strategy == "ddp" and leg == "p2p_off":
             text += f"; the guide's pair of GPUs with NVLink lost {_published_cost():.0%}"
         yield text + _explained(record, run, without)
-    yield from _against_ddp(record, by_key)
+    yield from _against_ddp(record, by_key, models)
 
 
 def _explained(record: TrainingRecord, run: TrainingRun, figures: StepFigures) -> str:
@@ -174,7 +174,9 @@ def _published_cost() -> float:
 
 
 def _against_ddp(
-    record: TrainingRecord, by_key: Mapping[tuple[tuple[str, ...], int, str, str], TrainingRun]
+    record: TrainingRecord,
+    by_key: Mapping[tuple[tuple[str, ...], int, str, str], TrainingRun],
+    models: Models,
 ) -> Iterator[str]:
     """Yield which strategy is fastest, and what DDP takes beside it."""
     for hosts, ranks in dict.fromkeys((key[0], key[1]) for key in by_key if key[1] > 1):
@@ -182,7 +184,7 @@ def _against_ddp(
             strategy: figures.step_s
             for (where, many, strategy, leg), run in by_key.items()
             if (where, many, leg) == (hosts, ranks, "default")
-            if (figures := figures_of(record, run)) is not None
+            if (figures := figures_of(record, run, models)) is not None
         }
         best = min(timed, key=lambda name: timed[name], default="")
         if len(timed) < 2 or "ddp" not in timed:

@@ -7,48 +7,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from hwcheck.errors import UsageError
+from hwcheck.history.asked import ALL, OF_NO_SIZE, AskedDifference, asked_differently, asked_in
 from hwcheck.history.dataset import EXERCISE
 from hwcheck.history.events import NAMED, renamed, stays
 from hwcheck.history.views import History
+from hwcheck.node.check import Check
+from hwcheck.node.units import UNITS
 from hwcheck.text import binary_size, count, line, quantity
 
-KINDS = ("outcome", "name", "GPU", "version", "setting", "count", "figure")
-"""What can have changed, in the order in which it is shown."""
+KINDS = ("option", "outcome", "name", "GPU", "version", "setting", "count", "figure")
+"""What can have changed, in the order in which it is shown: first how the run was asked."""
 
-LEAST_CHANGES = {
-    **dict.fromkeys(("GB/s", "Gb/s", "TFLOP/s", "MHz", "W", "lanes"), 0.05),
-    **dict.fromkeys(("GiB", "MiB", "bytes"), 0.02),
-    **dict.fromkeys(("C", "%"), 5.0),
-    "share": 0.05,
-}
-"""By unit: what has changed by less has not changed, however small its spread. Those of ``RATIOS``
-are a share, since GPUs of one node differ by 5 % when all is well (ml-engineering, Not all
-accelerators are created equal), and a node without one of its 32 memory modules has 3 % less; the
-others in the unit itself. What has another unit and is not counted is not compared: times and rates
-differ from day to day."""
-RATIOS = ("GB/s", "Gb/s", "TFLOP/s", "MHz", "W", "lanes", "GiB", "MiB", "bytes")
-COUNTS = (
-    *("CPUs", "GIDs", "GPUs", "banks", "drives", "elements", "errors", "events", "groups", "links"),
-    *("nodes", "packets", "pages", "pairs", "parts", "ports", "processes", "products", "rows"),
-    "tests",
-)
+LEAST_CHANGES = {unit.name: unit.least_change for unit in UNITS.values() if unit.least_change}
+"""By unit: what has changed by less has not changed, however small its spread."""
+RATIOS = tuple(unit.name for unit in UNITS.values() if unit.is_ratio)
+COUNTS = tuple(unit.name for unit in UNITS.values() if unit.is_count)
 SPREADS = 3.0
 """What differs by more than so many spreads has changed: of a leg the inter-quartile range of its
 iterations or what its passes lie apart, of what many hosts have the median absolute deviation of
 their changes as a standard deviation (x 1.4826)."""
 LEAST_FIGURES = 8
 """The changes of so many figures of one metric have a spread worth the name."""
-NOT_COMPARED = (
-    *("pcie_link_generation", "card_link_generation"),  # at idle a link slows down to save power
-    *("gpu_uuid", "board_serial", "board_part_number", "pci_address"),  # see the GPUs
-    *("driver_version", "nvml_driver_version", "kernel_release"),  # see the versions
-    *("vbios", "vbios_of_most", "torch_version", "nccl_version"),
-    *("algbw_gbps", "busbw_spread", "pass_spread"),  # see busbw_gbps at each size
-    *("disk_free_gib", "shm_free_mib", "swap_used_gib"),  # what is in use differs from day to day
-    *("process_memory_bytes", "memory_used_bytes", "memory_held_bytes"),
-    "clock_event_reasons",  # of the moment
-    "products",  # as many as fitted into the load; see wrong_products
-)
 OF_LARGEST_SIZE = "ends_with(a.metric, 'busbw_gbps') AND a.size_bytes IS NULL"
 """The figure of a leg without a size is that of its largest, without the spread that this has; and
 another run's largest may be another size."""
@@ -91,8 +70,8 @@ class Comparison:
 
     @property
     def same(self) -> tuple[str, ...]:
-        """Hosts on which nothing changed."""
-        changed = {change.host for change in self.changes}
+        """Hosts on which nothing changed; how the runs were asked is not on them."""
+        changed = {change.host for change in self.changes if change.kind != "option"}
         return tuple(host for host in self.before if host not in changed)
 
 
@@ -104,7 +83,7 @@ class _Former:
     called: str
 
 
-def compare(history: History, before: str, after: str) -> Comparison:
+def compare(history: History, before: str, after: str, checks: Mapping[str, Check]) -> Comparison:
     """Compare each host that is in both runs, by its GPUs where it was renamed.
 
     Raises UsageError where there is none.
@@ -128,10 +107,10 @@ def compare(history: History, before: str, after: str) -> Comparison:
         raise UsageError(f"{line(before, 80)} and {line(after, 80)} have no host in common")
     only_before = [name for host, name in called[before].items() if host not in called[after]]
     only_after = [name for name in called[after].values() if name not in both]
-    return _compared(history, after, both, only_before, only_after)
+    return _compared(history, after, both, only_before, only_after, checks)
 
 
-def compare_last_green(history: History, after: str) -> Comparison:
+def compare_last_green(history: History, after: str, checks: Mapping[str, Check]) -> Comparison:
     """Compare each host of a run with its own last green run before. Raises UsageError."""
     rows = history.rows(
         f"""
@@ -145,7 +124,8 @@ def compare_last_green(history: History, after: str) -> Comparison:
     before = {host: _Former(*former) for host, former in rows if former}
     if not before:
         raise UsageError(f"no host of {line(after, 80)} has a green run before it")
-    return _compared(history, after, before, [], [host for host, former in rows if not former])
+    new = [host for host, former in rows if not former]
+    return _compared(history, after, before, [], new, checks)
 
 
 def _compared(
@@ -154,10 +134,27 @@ def _compared(
     before: Mapping[str, _Former],
     only_before: Sequence[str],
     only_after: Sequence[str],
+    checks: Mapping[str, Check],
 ) -> Comparison:
     runs = {host: former.run for host, former in before.items()}
     of = [after, list(before), [former.called for former in before.values()], list(runs.values())]
-    changes = [*_of_hosts(history, of), *_of_gpus(history, of), *_of_samples(history, of)]
+    asked = _asked(history, after, runs)
+    unlike = [
+        (host, *depending)
+        for host, differences in asked.items()
+        for difference in differences
+        for depending in difference.unlike()
+    ]
+    changes = [
+        *_of_hosts(history, of),
+        *_of_gpus(history, of),
+        *_of_samples(history, of, unlike, checks),
+    ]
+    changes += [
+        Difference(host, "option", option.name, "node", option.before, option.after)
+        for host, differences in asked.items()
+        for option in differences
+    ]
     changes += [
         Difference(host, "name", "name", "node", _word(former.called), _word(host))
         for host, former in before.items()
@@ -165,6 +162,15 @@ def _compared(
     ]
     changes.sort(key=lambda each: (KINDS.index(each.kind), each.what, each.subject, each.host))
     return Comparison(after, runs, tuple(only_before), tuple(only_after), tuple(changes))
+
+
+def _asked(
+    history: History, after: str, before: Mapping[str, str]
+) -> dict[str, tuple[AskedDifference, ...]]:
+    """Return for each host in which options its former run differs; ``before`` are these runs."""
+    now = asked_in(history, after)
+    by_run = {run: asked_differently(asked_in(history, run), now) for run in set(before.values())}
+    return {host: by_run[run] for host, run in before.items()}
 
 
 PAIRS = """
@@ -212,10 +218,34 @@ def _of_gpus(history: History, of: Sequence[Any]) -> list[Difference]:
     return changes
 
 
-def _of_samples(history: History, of: Sequence[Any]) -> list[Difference]:
+def _not_compared(checks: Mapping[str, Check]) -> tuple[tuple[str, str], ...]:
+    """Return the checks and metrics that differ between healthy nights, or are said elsewhere."""
+    return tuple(
+        (check.id, metric.name)
+        for check in checks.values()
+        for metric in check.metrics
+        if metric.fact or (metric.varies and metric.varies.nights)
+    )
+
+
+UNLIKE = f"""EXISTS (
+  SELECT 1 FROM unlike WHERE unlike.host = a.host AND unlike.check_id = a.check_id AND (
+    (a.unit IN {tuple(LEAST_CHANGES)} AND (what <> '{OF_NO_SIZE}' OR a.size_bytes IS NULL))
+    OR (a.unit = '' AND what = '{ALL}')))"""
+"""What depends on an option that the runs differ in is no change of the node."""
+
+
+def _of_samples(
+    history: History,
+    of: Sequence[Any],
+    unlike: Sequence[tuple[str, str, str]],
+    checks: Mapping[str, Check],
+) -> list[Difference]:
+    """Return what differs; of ``unlike`` hosts and checks not what depends on options."""
     least = ", ".join(f"'{unit}': {change}" for unit, change in LEAST_CHANGES.items())
     rows = history.rows(
         f"""{PAIRS.format(table="samples")},
+        unlike AS (SELECT unnest($5) AS host, unnest($6) AS check_id, unnest($7) AS what),
         joined AS (
           SELECT a.host, a.check_id, a.metric, a.subject, a.size_bytes, a.unit,
             b.value AS old, a.value AS new, b.value_text AS old_text, a.value_text AS new_text,
@@ -225,8 +255,9 @@ def _of_samples(history: History, of: Sequence[Any]) -> list[Difference]:
           FROM a JOIN b ON a.host = b.host AND a.check_id = b.check_id AND a.metric = b.metric
             AND a.subject = b.subject AND a.size_bytes IS NOT DISTINCT FROM b.size_bytes
             AND a.unit = b.unit
-          WHERE a.metric NOT IN {NOT_COMPARED} AND NOT ({OF_LARGEST_SIZE})
+          WHERE (a.check_id, a.metric) NOT IN {_not_compared(checks)} AND NOT ({OF_LARGEST_SIZE})
             AND NOT {EXERCISE.format(table="a")} AND NOT {EXERCISE.format(table="b")}
+            AND NOT {UNLIKE}
         ), scatter AS (
           SELECT check_id, metric, size_bytes,
             CASE WHEN count(*) >= {LEAST_FIGURES} THEN 1.4826 * mad(change) ELSE 0 END AS common
@@ -243,7 +274,9 @@ def _of_samples(history: History, of: Sequence[Any]) -> list[Difference]:
         WINDOW of_leg AS (PARTITION BY host, joined.check_id, joined.metric, subject)
         QUALIFY row_number() OVER (of_leg ORDER BY joined.size_bytes DESC NULLS LAST) = 1
         """,
-        of,
+        [*of, *(list(column) for column in zip(*unlike, strict=True))]
+        if unlike
+        else [*of, [], [], []],
     )
     changes = []
     for (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -13,9 +13,9 @@ from hwcheck.history.events import ALWAYS, Name, gpus_of
 from hwcheck.history.rows import SECOND_VISIT
 from hwcheck.history.views import History
 from hwcheck.judge.legs import LEAST_BYTES, PLAUSIBLE_BUSBW_GBPS
-from hwcheck.judge.past import HELD, Past, PastRun, PastSeries, Setup, Setups
-from hwcheck.judge.readings import RANGES
-from hwcheck.node import checks
+from hwcheck.judge.past import Past, PastRun, PastSeries, Setup, Setups, held
+from hwcheck.node.check import Check
+from hwcheck.node.units import UNITS
 from hwcheck.node.wire import COLLECTIVES
 
 T = TypeVar("T")
@@ -67,7 +67,9 @@ WHERE s.started >= $1 AND s.started < $2 AND value BETWEEN lowest AND highest
 """
 
 
-def past_of(history: History, names: Sequence[Name], started: str) -> Past | None:
+def past_of(
+    history: History, names: Sequence[Name], started: str, checks: Mapping[str, Check]
+) -> Past | None:
     """Return the figures of hosts, under the names that they had, in the runs before ``started``.
 
     They equal what ``judge.past.figures`` gives of each of those runs, but for samples of checks
@@ -80,12 +82,14 @@ def past_of(history: History, names: Sequence[Name], started: str) -> Past | Non
         "SELECT run, started, any_value(profile) FROM visits GROUP BY ALL ORDER BY started, run"
     )
     hosts = [host for (host,) in history.rows("SELECT DISTINCT now FROM visits ORDER BY now")]
-    history.rows(KINDS, list(map(list, zip(*_held(), strict=True))))
+    history.rows(KINDS, list(map(list, zip(*_held(checks), strict=True))))
     kinds = history.rows(
         "SELECT check_id, metric, subject, size_bytes, library FROM kinds ORDER BY kind"
     )
     series, series_of_kind = _coded(kind[:4] for kind in kinds)
-    manners, manner_of_kind = _coded(_manner(check, of, lib) for check, _, of, _, lib in kinds)
+    manners, manner_of_kind = _coded(
+        _manner(check, of, lib, load=checks[check].load) for check, _, of, _, lib in kinds
+    )
     states = _states(history)
     visits = history.arrays("SELECT place, col, state FROM visits")
     state_of = np.full((len(hosts), len(runs)), -1, np.int32)
@@ -129,20 +133,19 @@ def past_of(history: History, names: Sequence[Name], started: str) -> Past | Non
     )
 
 
-def _held() -> list[tuple[str, str, str, float, float]]:
+def _held(checks: Mapping[str, Check]) -> list[tuple[str, str, str, float, float]]:
     """Return what is held: check, metric, unit, and the borders of what is believed."""
-    registry = checks.load()
     return [
         (name, metric.name, metric.unit, *_believed(name, metric.unit))
-        for name, metrics in HELD.items()
-        if name in registry
-        for metric in registry[name].metrics
-        if metric.name in metrics
+        for name, metrics in held(checks).items()
+        for metric in metrics.values()
     ]
 
 
 def _believed(check: str, unit: str) -> tuple[float, float]:
-    return PLAUSIBLE_BUSBW_GBPS if check in COLLECTIVES else RANGES[unit]
+    if check in COLLECTIVES:
+        return PLAUSIBLE_BUSBW_GBPS
+    return UNITS[unit].lowest, UNITS[unit].highest
 
 
 def _coded(each: Iterable[T]) -> tuple[list[T], NDArray[np.int32]]:
@@ -152,11 +155,11 @@ def _coded(each: Iterable[T]) -> tuple[list[T], NDArray[np.int32]]:
     return list(codes), np.array(places, np.int32)
 
 
-def _manner(check: str, subject: str, library: str) -> tuple[str, bool, str | None]:
+def _manner(check: str, subject: str, library: str, *, load: bool) -> tuple[str, bool, str | None]:
     """Return what of a figure, beside its host's state, the setup depends on."""
     if check in COLLECTIVES:
         return "", True, library
-    return subject, checks.load()[check].load, None
+    return subject, load, None
 
 
 def _setup(of_host: Setups, subject: str, load: bool, library: str | None) -> Setup:

@@ -17,8 +17,11 @@ import numpy.typing as npt
 
 from hwcheck.advise.assessment import Assessment
 from hwcheck.judge.legs import is_clean
-from hwcheck.judge.past import BUSBW, library_of
+from hwcheck.judge.past import library_of
 from hwcheck.judge.records import MULTI_HOST
+from hwcheck.node import checks as registry
+from hwcheck.node.checks.serials import BOARD_PART_NUMBER, serials
+from hwcheck.node.collective.leg_checks import BUSBW_GBPS
 from hwcheck.node.wire import CheckResult, GpuFacts, Value
 from hwcheck.results.multi_host import MNNVL_OFF, SCOPES, MultiHostRecord, MultiHostRun
 from hwcheck.results.run_folder import HostRecord, Run
@@ -27,15 +30,9 @@ Codes = npt.NDArray[np.int32]
 Table = dict[str, list[Any]]
 """Columns of one length by their names: texts, numbers, None for nothing."""
 
-SOFTWARE = {
-    "driver": ("driver", "driver_version"),
-    "nccl": ("software_versions", "nccl_version"),
-    "torch": ("software_versions", "torch_version"),
-}
-"""What of a host's software is kept, and the check and metric that it is taken from."""
+SOFTWARE = ("driver", "nccl", "torch")
+"""What of a host's software is kept (``Metric.fact``)."""
 
-BOARD = "board_part_number"
-IDENTITIES = "serials"
 SECOND_VISIT = ", second visit"
 """What follows the leg in the subject of what was measured again."""
 PAIRS, RAIL = "pairs", "rail "
@@ -148,7 +145,7 @@ def _legs(run: Run) -> Iterator[TimingRow]:
                 subject = f"leg {leg.leg}{visit}"
                 for size in leg.sizes:
                     yield TimingRow(
-                        *(leg.collective, BUSBW, subject, size.size_bytes, record.host),
+                        *(leg.collective, BUSBW_GBPS.name, subject, size.size_bytes, record.host),
                         *(size.busbw_gbps, max(size.spread, size.pass_spread), library_of(leg)),
                     )
 
@@ -165,7 +162,7 @@ def _over_hosts(record: MultiHostRecord | None) -> Iterator[TimingRow]:
             subject = f"link to {others[0]}" if pair else f"{len(run.hosts)} hosts"
             if run.why not in SCOPES:
                 subject += f", {run.why}"
-            of_run = (MULTI_HOST, f"{run.collective}_{BUSBW}", subject)
+            of_run = (MULTI_HOST, f"{run.collective}_{BUSBW_GBPS.name}", subject)
             for size_bytes, size in sizes:
                 yield TimingRow(
                     *(*of_run, size_bytes, host, size.busbw_gbps, size.spread, run.library)
@@ -238,7 +235,7 @@ def _of_record(record: HostRecord, of_host: Sequence[GpuFacts]) -> dict[str, Any
             "serial": _text(gpu.serial),
             "model": _text(gpu.name),
             "vbios": _text(gpu.vbios),
-            "board": _text(values.get((IDENTITIES, BOARD, f"gpu{gpu.index}"), "")),
+            "board": _text(values.get((serials.id, BOARD_PART_NUMBER.name, f"gpu{gpu.index}"), "")),
         }
         for gpu in of_host
     ]
@@ -246,10 +243,16 @@ def _of_record(record: HostRecord, of_host: Sequence[GpuFacts]) -> dict[str, Any
         "duration_s": record.duration_s,
         "hostname": _text(facts.get("hostname")),
         "kernel": _text(facts.get("kernel")),
-        **{name: _text(values.get((*of, "node"))) for name, of in SOFTWARE.items()},
+        **{name: _text(values.get((*_told(name), "node"))) for name in SOFTWARE},
         "gpus": gpus,
         "boards": _hash(gpus) if gpus else None,
     }
+
+
+def _told(fact: str) -> tuple[str, str]:
+    """Return the check and the metric that tell a fact."""
+    check, metric = registry.telling(fact)
+    return check.id, metric.name
 
 
 def _hash(gpus: Sequence[Mapping[str, object]]) -> str:
@@ -259,7 +262,7 @@ def _hash(gpus: Sequence[Mapping[str, object]]) -> str:
 
 def _identities(record: HostRecord) -> dict[tuple[str, str, str], Value]:
     """Return what identifies software and boards, by check, metric and subject."""
-    checks = {check for check, _ in SOFTWARE.values()} | {IDENTITIES}
+    checks = {_told(name)[0] for name in SOFTWARE} | {serials.id}
     return {
         (result.check, sample.metric, sample.subject): sample.value
         for result in _results(record)

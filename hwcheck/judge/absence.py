@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 
 from hwcheck.fold import fold
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.interconnect import is_gpu
-from hwcheck.judge.peers import OF_SOME_GPUS
 from hwcheck.judge.records import Finding, absent, complaints
 from hwcheck.node.check import Check
 from hwcheck.node.limits import FromFleet
@@ -26,50 +24,6 @@ SOURCE = (
     "majority of hosts with GPUs of the same models: hardware, drivers and software of one kind of "
     "machine are alike"
 )
-
-FOLLOWS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "application_clocks": ("driver",),
-        **dict.fromkeys(
-            ("clocks_under_load", "errors_under_load", "throttle_under_load"),
-            ("gpu_count", "mig", "virtualization"),
-        ),
-        "bar1_size": ("gpu_count", "infiniband_ports", "mig", "nvlink_state", "virtualization"),
-        "card_links": ("infiniband_ports", "virtualization"),
-        "cpu_governor": ("virtualization",),
-        "ecc_errors": ("ecc_mode",),
-        "iommu": ("gpu_count", "infiniband_ports", "virtualization"),
-        "memlock": ("infiniband_ports",),
-        "nvlink_errors": ("mig", "nvlink_state"),
-        "nvlink_state": ("gpu_count", "mig"),
-        "nvswitch_fabric": ("mig", "virtualization"),
-        "p2p_status": ("gpu_count", "mig", "virtualization"),
-        "partition_keys": ("infiniband_ports",),
-        "pcie_acs": ("gpu_count", "infiniband_ports", "virtualization"),
-        "pcie_aer": ("virtualization",),
-        "pcie_uplinks": ("gpu_count", "infiniband_ports", "virtualization"),
-        "peermem": ("infiniband_ports",),
-        "port_flaps": ("infiniband_ports",),
-        "roce_gids": ("infiniband_ports",),
-    }
-)
-"""Where a host lacks something because of what another check already complains of there."""
-
-BY_USE: Mapping[str, str] = MappingProxyType(
-    {
-        **dict.fromkeys(
-            ("container_files", "nvme_drives", "power_budget"),
-            "goes by what the inventory declares",
-        ),
-        "power_state": "goes by who is at work",
-    }
-)
-"""Checks that apply to one of two like hosts and not to the other, and why. So do those of a load
-that are not in ``FOLLOWS``: they go by MIG and by the number of GPUs, which are compared, and by
-who is at work."""
-
-ALL_FOLLOW = ("driver", "gpu_model", "mig", "virtualization")
-"""Checks whose complaints make other quantities of a GPU known: another driver knows others."""
 
 MOST_NAMED = 16
 
@@ -89,8 +43,9 @@ def judge_absence(
         by_kind.setdefault(host.facts.kinds, []).append((host, complaints(of_host)))
     for kind, alike in by_kind.items():
         checks = hosts[0].checks if kind and len(alike) > 1 else {}
+        explaining = [name for name, check in checks.items() if check and check.explains_silence]
         for name, check in checks.items():
-            if check is None or name in BY_USE:
+            if check is None or check.varies:
                 continue
             answered = [
                 (host, host.answers[name], bad)
@@ -98,13 +53,13 @@ def judge_absence(
                 if name in host.answers and host.answers[name].state in ("done", "not_applicable")
             ]
             of_load = check.load or check.after_load
-            if not of_load or name in FOLLOWS:
+            if not of_load or check.follows:
                 yield from _without_answer(check, answered)
             if not of_load:
                 yield from _without_things(check, answered)
             for mig in (False, True):  # it hides much of a GPU
                 yield from _without_quantities(
-                    check, [each for each in answered if each[0].facts.mig is mig]
+                    check, explaining, [each for each in answered if each[0].facts.mig is mig]
                 )
 
 
@@ -118,10 +73,10 @@ def _without_answer(check: Check, answered: Answered) -> Iterator[Finding]:
     if 2 * len(have) < len(voters) or len(have) == len(answered):
         return
     lacking = _lacking(check.id, answered)
-    for other in FOLLOWS.get(check.id, ()):
+    for other in check.follows:
         lacking -= _lacking(other, answered)
     for host, answer, bad in answered:
-        explained = any(each in bad for each in (check.id, *FOLLOWS.get(check.id, ())))
+        explained = any(each in bad for each in (check.id, *check.follows))
         if host.name in lacking and not explained and not _has_declared(check, host, bad):
             counts = f"{len(have)} of {len(voters)} like hosts have it{_usual(check, have)}"
             yield _warning(host, check, "node", answer.reason.text, counts, len(have), len(voters))
@@ -154,7 +109,7 @@ def _without_things(check: Check, answered: Answered) -> Iterator[Finding]:
     )
     numbers = Counter(metric for metric, _ in usual)
     for host, answer, bad in done:
-        if any(each in bad for each in FOLLOWS.get(check.id, ())):
+        if any(each in bad for each in check.follows):
             continue
         has = things[host.name]
         of_host = Counter(metric for metric, _ in has)
@@ -183,17 +138,19 @@ def _things(compared: Sequence[str], answer: CheckResult) -> set[Thing]:
     }
 
 
-def _without_quantities(check: Check, answered: Answered) -> Iterator[Finding]:
+def _without_quantities(
+    check: Check, explaining: Sequence[str], answered: Answered
+) -> Iterator[Finding]:
     """Yield a warning for what half of a host's GPUs or more do not answer, and like hosts' do."""
     done = [each for each in answered if each[1].state == "done"]
-    compared = [metric.name for metric in check.metrics if metric.name not in OF_SOME_GPUS]
+    compared = [metric.name for metric in check.metrics if not metric.of_some]
     silent = {host.name: _silent_gpus(compared, host, answer) for host, answer, _ in done}
     if not any(silent.values()):
         return
     voters = _voters(done)
     silent_on = Counter(metric for other, *_ in voters for metric in silent[other.name])
     for host, _, bad in done:
-        if any(each in bad for each in (*ALL_FOLLOW, *FOLLOWS.get(check.id, ()))):
+        if any(each in bad for each in (*explaining, *check.follows)):
             continue
         lacking: dict[tuple[str, ...], dict[str, int]] = {}
         for metric, gpus in silent[host.name].items():

@@ -24,10 +24,11 @@ from hwcheck.judge.network import (
     ports_named_in,
 )
 from hwcheck.judge.peers import SOURCE as PEERS_SOURCE
-from hwcheck.judge.peers import TOLERANCES, middle_of
+from hwcheck.judge.peers import middle_of
 from hwcheck.judge.records import MULTI_HOST, Finding, unmeasured
 from hwcheck.node import reasons
 from hwcheck.node.reasons import Reason, remark
+from hwcheck.node.units import BANDWIDTH
 from hwcheck.results.multi_host import MultiHostRecord, MultiHostRun
 from hwcheck.text import count, number
 
@@ -233,10 +234,9 @@ def _slower(
             for name in run.hosts:
                 reached.setdefault(name, []).append(run.outcome.busbw_gbps)
     medians = {name: median(figures) for name, figures in reached.items() if name in by_name}
-    tolerance = TOLERANCES["GB/s"]
-    middle = middle_of(medians.values(), tolerance)
+    middle = middle_of(medians.values(), BANDWIDTH)
     for name, value in medians.items() if middle else ():
-        if middle and middle.beyond(value, tolerance, low=True, high=False):
+        if middle and middle.beyond(value, BANDWIDTH, low=True, high=False):
             usual = number(middle.median)
             yield _warning(
                 name,

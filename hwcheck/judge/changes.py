@@ -11,13 +11,14 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hwcheck.judge.past import Past, PastSeries, Setup, start_s
+from hwcheck.node.check import Metric
+from hwcheck.node.limits import Growth, Steady
 
 SOURCE = (
     "median and median absolute deviation over the subject's own runs (Leys et al., Journal of "
@@ -57,73 +58,6 @@ COUNTER_MADS, COUNTER_CAP = 8.0, 3.0
 """As far as ``peers`` lets counters scatter, in decades at most."""
 
 
-@dataclass(frozen=True)
-class Manner:
-    """How the figures of a metric are held against former ones.
-
-    ``bad`` is the side that is: 1 above, -1 below. With ``ratio`` the rest are shares, otherwise in
-    the unit. ``scatter`` is what healthy runs scatter by at least (a standard deviation), and a
-    change below ``least`` is not worth a word.
-    """
-
-    bad: int
-    ratio: bool
-    scatter: float
-    least: float
-
-    def scaled(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return values on the scale on which they are compared: more is worse."""
-        if not self.ratio:
-            return self.bad * values
-        return self.bad * np.log(np.where(values > 0, values, np.nan))
-
-    def share(self, off: float) -> float:
-        """Return how far off the former value something is: a share of it, or in the unit."""
-        return abs(math.expm1(self.bad * off)) if self.ratio else abs(off)
-
-
-@dataclass(frozen=True)
-class Counter:
-    """How the growth of a counter is held against its former growth.
-
-    It counts from ``least`` events on, where it is ``decades`` above the usual number a day: those
-    since the last run, or of all runs within the last ``window_h`` hours where they are more.
-    """
-
-    least: float
-    decades: float
-    window_h: float
-
-
-MANNERS: Mapping[str, Manner] = MappingProxyType(
-    {
-        "busbw_gbps": Manner(-1, ratio=True, scatter=0.005, least=0.03),
-        "tflops": Manner(-1, ratio=True, scatter=0.005, least=0.035),
-        "copy_gbps": Manner(-1, ratio=True, scatter=0.003, least=0.02),
-        **dict.fromkeys(
-            ("to_device_gbps", "from_device_gbps", "p2p_copy_gbps"),
-            Manner(-1, ratio=True, scatter=0.01, least=0.05),
-        ),
-        **dict.fromkeys(
-            ("temperature_c", "memory_temperature_c"),
-            Manner(1, ratio=False, scatter=1.0, least=8.0),
-        ),
-        "power_w": Manner(-1, ratio=True, scatter=0.01, least=0.06),
-        "power_idle_w": Manner(1, ratio=True, scatter=0.03, least=0.2),
-    }
-)
-"""Scatter of one machine from night to night; ``docs/own-past.md`` has where each is from."""
-
-RARE = Counter(least=4, decades=0.5, window_h=3.0)
-USUAL = Counter(least=1000, decades=2.0, window_h=24.0)
-RARELY_COUNTED = frozenset(
-    {"link_downed", "link_error_recovery", "nvlink_recovery_errors", "aer_nonfatal"}
-)
-"""Events that a healthy link does not have, or once when the node starts; more than three
-link-downs in three hours are what Azure's and Crusoe's health agents name a flapping port. The
-other counters are let go as far as ``peers.COUNTER`` does."""
-
-
 class Change(NamedTuple):
     """A figure that is not what it was.
 
@@ -150,10 +84,13 @@ class Change(NamedTuple):
     shared: float = 0.0
 
 
-def changes(past: Past, like: Mapping[str, str]) -> Iterator[tuple[PastSeries, Change]]:
+def changes(
+    past: Past, like: Mapping[str, str], metrics: Mapping[str, Mapping[str, Metric]]
+) -> Iterator[tuple[PastSeries, Change]]:
     """Yield each figure of the last run that is not what it was.
 
-    ``like`` has by host what it must share with others to be compared with them.
+    ``like`` has by host what it must share with others to be compared with them; ``metrics`` are
+    those that are ``held``.
     """
     hours = np.array([start_s(run) / 3600 for run in past.runs])
     same = same_setup(past)
@@ -162,10 +99,11 @@ def changes(past: Past, like: Mapping[str, str]) -> Iterator[tuple[PastSeries, C
         subject = of.subject if of.size_bytes else re.sub(r"\d+", "", of.subject)
         kind = (of.check, of.metric, subject, of.size_bytes, like.get(of.host, of.host))
         classes.setdefault(kind, []).append(row)
-    for (_, metric, *_), rows in classes.items():
+    for (check, metric, *_), rows in classes.items():
+        manner = metrics[str(check)][str(metric)].past
         hosts = [past.series[row].host for row in rows]
         values, valid = past.values[rows], same[rows]
-        for change in changes_of_class(str(metric), values, valid, hours, hosts):
+        for change in _changes_of_class(manner, values, valid, hours, hosts):
             row = rows[change.row]
             yield past.series[row], change._replace(row=row)
 
@@ -185,8 +123,8 @@ def same_setup(past: Past) -> NDArray[np.bool_]:
     return same
 
 
-def changes_of_class(
-    metric: str,
+def _changes_of_class(
+    manner: Steady | Growth | None,
     values: NDArray[np.float64],
     valid: NDArray[np.bool_],
     hours: NDArray[np.float64],
@@ -198,21 +136,19 @@ def changes_of_class(
     those that are ``valid`` count. ``hours`` are when the runs began, ``hosts`` whose each row is.
     """
     values = np.where(valid, values, np.nan)
-    manner = MANNERS.get(metric)
-    if manner is None:
-        rare = metric in RARELY_COUNTED
-        yield from _grown(RARE if rare else USUAL, values, hours, hosts)
-    else:
+    if isinstance(manner, Growth):
+        yield from _grown(manner, values, hours, hosts)
+    elif manner:
         yield from _moved(manner, values, hours, hosts)
 
 
 def _moved(
-    manner: Manner,
+    manner: Steady,
     values: NDArray[np.float64],
     hours: NDArray[np.float64],
     hosts: Sequence[str],
 ) -> Iterator[Change]:
-    scaled = manner.scaled(values)
+    scaled = _scaled(manner, values)
     shared = _shared_movement(scaled, hosts)
     runs = _Runs.of(scaled - shared)
     reference = _reference(runs, IN_A_ROW, LEAST_REFERENCE)
@@ -248,11 +184,23 @@ def _moved(
             reference=(int(places[first]), int(places[end - 1])),
             former=float(former),
             now=float(now),
-            off=manner.share(level),
+            off=_share(manner, level),
             times=int(spells[row]) if flaps[row] else 0,
-            per_night=manner.share(slope),
-            shared=math.copysign(manner.share(moved), moved * manner.bad),
+            per_night=_share(manner, slope),
+            shared=math.copysign(_share(manner, moved), moved * manner.bad),
         )
+
+
+def _scaled(manner: Steady, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return values on the scale on which they are compared: more is worse."""
+    if not manner.ratio:
+        return manner.bad * values
+    return manner.bad * np.log(np.where(values > 0, values, np.nan))
+
+
+def _share(manner: Steady, off: float) -> float:
+    """Return how far off the former value something is: a share of it, or in the unit."""
+    return abs(math.expm1(manner.bad * off)) if manner.ratio else abs(off)
 
 
 def _is_off(
@@ -332,12 +280,12 @@ def _how(
     return "step", best["step"][1], 0.0
 
 
-def _worst(manner: Manner, values: NDArray[np.float64]) -> float:
+def _worst(manner: Steady, values: NDArray[np.float64]) -> float:
     return float(values.max() if manner.bad > 0 else values.min())
 
 
 def _grown(
-    counter: Counter,
+    counter: Growth,
     values: NDArray[np.float64],
     hours: NDArray[np.float64],
     hosts: Sequence[str],

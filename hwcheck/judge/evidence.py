@@ -14,6 +14,13 @@ from hwcheck.judge.host_case import NodeFacts, gpus_of
 from hwcheck.judge.legs import leg_problem, planned_env, start_hang
 from hwcheck.node import reasons
 from hwcheck.node.check import WITHOUT_MIG, Check, Metric
+from hwcheck.node.checks.gpu_count import (
+    CONTAINER_GPUS,
+    NVML_GPUS,
+    PCI_GPUS,
+    SEEN_BY_NVML,
+    gpu_count,
+)
 from hwcheck.node.gpus import NO_VGPU
 from hwcheck.node.limits import Equal, FromInventory
 from hwcheck.node.reasons import NONE, Reason
@@ -21,7 +28,7 @@ from hwcheck.node.wire import CheckResult, Leg, Sample
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import count, line
 
-NVML_COUNTS = ("nvml_gpus", "container_gpus")
+NVML_COUNTS = (NVML_GPUS.name, CONTAINER_GPUS.name)
 """Metrics of gpu_count that NVML's facts must agree with."""
 
 ANSWERED = ("reported", "partial")
@@ -50,7 +57,7 @@ def contradictions(record: HostRecord, facts: NodeFacts) -> Iterator[Reason]:
     if miscounted(facts):
         yield Reason(reasons.COUNT_IN_DOUBT, miscounted(facts))
     for result in record.report.results if record.report else ():
-        if result.check == "gpu_count":
+        if result.check == gpu_count.id:
             for doubt in _miscounts(result, facts):
                 yield Reason(reasons.COUNT_IN_DOUBT, doubt)
     owners: dict[str, str] = {}
@@ -72,9 +79,9 @@ def _miscounts(result: CheckResult, facts: NodeFacts) -> Iterator[str]:
             yield f"NVML counts {gpus} GPUs and the node names {len(facts.models)}"
     if result.state == "done" and not by_nvml:
         yield "gpu_count is done and holds no count of NVML"
-    looked_at = sum(sample.metric == "seen_by_nvml" for sample in result.samples)
-    if counts.get("pci_gpus", looked_at) != looked_at:
-        yield f"{counts['pci_gpus']} GPUs are on the bus and NVML was asked for {looked_at}"
+    looked_at = sum(sample.metric == SEEN_BY_NVML.name for sample in result.samples)
+    if counts.get(PCI_GPUS.name, looked_at) != looked_at:
+        yield f"{counts[PCI_GPUS.name]} GPUs are on the bus and NVML was asked for {looked_at}"
 
 
 def credible(check: Check, result: CheckResult, facts: NodeFacts) -> CheckResult:

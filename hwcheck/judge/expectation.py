@@ -11,6 +11,8 @@ from hwcheck.judge.interconnect import links_of
 from hwcheck.judge.legs import LEAST_BYTES, is_clean, largest, wrong_elements
 from hwcheck.judge.prediction import COLLECTIVES, ERRORS, Prediction, predict
 from hwcheck.judge.records import PCIE, SHARP, Finding
+from hwcheck.node.checks.topology import topology
+from hwcheck.node.collective.leg_checks import BUSBW_GBPS
 from hwcheck.node.reasons import IMPLAUSIBLE, NO_REFERENCE, ON_A_BORDER, Reason, remark
 from hwcheck.node.wire import Leg, SizeTiming
 from hwcheck.results.run_folder import HostRecord
@@ -36,10 +38,8 @@ SOURCE = (
 )
 BASES = {"PCIe": PCIE, "shared memory": PCIE, "NVLS": SHARP}
 """What a bandwidth rests on, by the rule that foretells it; NVLinks decide nothing further."""
-BUSBW = "busbw_gbps"
 """The metric of every collective that is judged here."""
 
-TOPOLOGY = "topology"
 RANKS = ("fail", "warn", "pass")
 """Outcomes from the worst to the best."""
 
@@ -126,7 +126,7 @@ def _is_judged(leg: Leg, facts: NodeFacts) -> bool:
 
 def _has_topology(record: HostRecord) -> bool:
     results = record.report.results if record.report else ()
-    return any(result.check == TOPOLOGY for result in results)
+    return any(result.check == topology.id for result in results)
 
 
 def _finding(
@@ -161,7 +161,7 @@ def _finding(
         host=host,
         check=check,
         outcome=outcome,
-        metric=BUSBW,
+        metric=BUSBW_GBPS.name,
         subject=f"leg {leg.leg}",
         value=size.busbw_gbps,
         unit="GB/s",

@@ -15,6 +15,9 @@ from hwcheck.judge.legs import LEAST_BYTES
 from hwcheck.judge.network import NAMED, active_ports
 from hwcheck.judge.prediction import COLLECTIVES, Prediction, pcie_gbps, predict
 from hwcheck.judge.records import MULTI_HOST, Finding
+from hwcheck.node.checks.pcie_link import PCIE_LINK_GENERATION_MAX, PCIE_LINK_WIDTH_MAX, pcie_link
+from hwcheck.node.checks.topology import PCI_ADDRESS, topology
+from hwcheck.node.collective.leg_checks import BUSBW_GBPS
 from hwcheck.node.collective.proof import TEXT
 from hwcheck.node.reasons import remark
 from hwcheck.node.wire import Value
@@ -24,7 +27,6 @@ from hwcheck.text import number
 
 SCOPES = ("pairs", "all")
 RDMA = "NET/IB"
-BUSBW = "busbw_gbps"
 
 RDMA_SHARE = 0.65
 """Published figures of healthy fabrics reach 0.82 of their ports at least (8 ports of 400 Gb/s: 328
@@ -118,7 +120,7 @@ def _finding(
         host=host.name,
         check=MULTI_HOST,
         outcome="pass",
-        metric=BUSBW,
+        metric=BUSBW_GBPS.name,
         subject=scope,
         value=run.outcome.busbw_gbps,
         unit="GB/s",
@@ -170,7 +172,7 @@ def _over_rdma(host: HostCase, run: MultiHostRun, facts: Mapping[str, Value]) ->
     network = str(facts.get("network", ""))
     named = set(NAMED.findall(network)) if len(network) < TEXT else set()
     rates = {port.name: port.rate_gbps for port in active_ports(host.record)}
-    cards = values_of(host.record, "topology", "pci_address")
+    cards = values_of(host.record, topology, PCI_ADDRESS)
     if not named or not named <= {name for name, rate in rates.items() if rate}:
         return f"the rates of the RDMA ports that NCCL used on {host.name} are not known"
     by_card: dict[str, float] = {}
@@ -197,8 +199,8 @@ def _over_rdma(host: HostCase, run: MultiHostRun, facts: Mapping[str, Value]) ->
 def _inside(host: HostCase, run: MultiHostRun) -> Prediction | str:
     """Return what the GPUs of a host reach among themselves, or one GPU over its PCIe link."""
     if len(host.facts.models) == 1:
-        lanes = values_of(host.record, "pcie_link", "pcie_link_width_max").get("gpu0")
-        generation = values_of(host.record, "pcie_link", "pcie_link_generation_max").get("gpu0")
+        lanes = values_of(host.record, pcie_link, PCIE_LINK_WIDTH_MAX).get("gpu0")
+        generation = values_of(host.record, pcie_link, PCIE_LINK_GENERATION_MAX).get("gpu0")
         if type(lanes) is int and type(generation) is int:
             gbps = pcie_gbps(generation, lanes)
             if gbps is not None:

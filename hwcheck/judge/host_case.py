@@ -80,17 +80,17 @@ def gpus_of(record: HostRecord) -> Sequence[GpuFacts]:
     return record.report.gpus if record.report else ()
 
 
-def samples_of(record: HostRecord, check: str) -> Iterator[Sample]:
+def samples_of(record: HostRecord, check: Check) -> Iterator[Sample]:
     """Yield the samples that a host sent for a check."""
     for result in record.report.results if record.report else ():
-        if result.check == check:
+        if result.check == check.id:
             yield from result.samples
 
 
-def values_of(record: HostRecord, check: str, metric: str) -> dict[str, Value]:
+def values_of(record: HostRecord, check: Check, metric: Metric) -> dict[str, Value]:
     """Return what a host measured of a metric, by subject."""
     samples = samples_of(record, check)
-    return {sample.subject: sample.value for sample in samples if sample.metric == metric}
+    return {sample.subject: sample.value for sample in samples if sample.metric == metric.name}
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hwcheck.judge.host_case import samples_of
+from hwcheck.node.checks.p2p_status import PCIE_READ, PCIE_WRITE, p2p_status
+from hwcheck.node.checks.pcie_link import PCIE_LINK_GENERATION_MAX, PCIE_LINK_WIDTH_MAX, pcie_link
+from hwcheck.node.checks.topology import NVLINK_GBPS, NVSWITCH, PATH, PCI_ADDRESS, topology
 from hwcheck.results.run_folder import HostRecord
 
 NEAR = ("PIX", "PXB")
@@ -55,16 +58,16 @@ class Links:
 
 def links_of(record: HostRecord) -> Links | None:
     """Return the links of a node, None where it did not tell the way between its GPUs."""
-    values = {(s.metric, s.subject): s.value for s in samples_of(record, "topology")}
+    values = {(s.metric, s.subject): s.value for s in samples_of(record, topology)}
     gpus = sorted(
-        (subject for metric, subject in values if metric == "pci_address" and is_gpu(subject)),
+        (subject for metric, subject in values if metric == PCI_ADDRESS.name and is_gpu(subject)),
         key=lambda subject: int(subject[3:]),
     )
     places = {gpu: place for place, gpu in enumerate(gpus)}
     refused = _refused(record)
     hops = {}
     for (metric, subject), value in values.items():
-        pair = _PAIR.match(subject) if metric == "path" else None
+        pair = _PAIR.match(subject) if metric == PATH.name else None
         if pair is None or pair[1] not in places or pair[2] not in places:
             continue
         path, nvlinks = str(value), _NVLINKS.match(str(value))
@@ -81,7 +84,7 @@ def links_of(record: HostRecord) -> Links | None:
     return Links(
         gpus=len(gpus),
         hops=hops,
-        switched=bool(gpus) and all(values.get(("nvswitch", gpu)) is True for gpu in gpus),
+        switched=bool(gpus) and all(values.get((NVSWITCH.name, gpu)) is True for gpu in gpus),
         link_gbps=_link_gbps(values, hops),
         pcie=_pcie(record),
         cpu=_cpu(record),
@@ -99,7 +102,7 @@ def _link_gbps(
     """Return the speed of one link, which NVLinks of a node have alike; None where not known."""
     speeds = set()
     for hop in hops.values():
-        together = values.get(("nvlink_gbps", "-".join(hop.ends)))
+        together = values.get((NVLINK_GBPS.name, "-".join(hop.ends)))
         if hop.nvlinks and isinstance(together, (int, float)):
             speeds.add(round(together / hop.nvlinks, 5))  # 25.78125 has five
     return speeds.pop() if len(speeds) == 1 else None
@@ -108,21 +111,21 @@ def _link_gbps(
 def _pcie(record: HostRecord) -> dict[str, tuple[int, int]]:
     """Return what both ends have: what a link came down to is held against it."""
     links: dict[tuple[str, str], int] = {}
-    for sample in samples_of(record, "pcie_link"):
+    for sample in samples_of(record, pcie_link):
         if type(sample.value) is int:
             links[sample.metric, sample.subject] = sample.value
     return {
-        gpu: (generation, links["pcie_link_width_max", gpu])
+        gpu: (generation, links[PCIE_LINK_WIDTH_MAX.name, gpu])
         for (metric, gpu), generation in links.items()
-        if metric == "pcie_link_generation_max" and ("pcie_link_width_max", gpu) in links
+        if metric == PCIE_LINK_GENERATION_MAX.name and (PCIE_LINK_WIDTH_MAX.name, gpu) in links
     }
 
 
 def _refused(record: HostRecord) -> set[str]:
     """Return the pairs, both ways round, that the driver refuses a way over PCIe."""
     pairs = set()
-    for sample in samples_of(record, "p2p_status"):
-        if sample.metric in ("pcie_read", "pcie_write") and sample.value != "OK":
+    for sample in samples_of(record, p2p_status):
+        if sample.metric in (PCIE_READ.name, PCIE_WRITE.name) and sample.value != "OK":
             one, _, other = sample.subject.partition("-")
             pairs |= {f"{one}-{other}", f"{other}-{one}"}
     return pairs

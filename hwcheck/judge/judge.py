@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hwcheck import exit_codes
@@ -43,13 +44,13 @@ from hwcheck.judge.starts import judge_starts
 from hwcheck.judge.training import judge_training, was_trained
 from hwcheck.judge.visit import judge_visit
 from hwcheck.judge.waivers import waive
-from hwcheck.node import checks
 from hwcheck.node.check import Check
 from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.run_folder import HostPlan, Run
 from hwcheck.results.training import TrainingRecord
 
 if TYPE_CHECKING:
+    from hwcheck.advise.catalogue import Catalogue
     from hwcheck.judge.past import Past
 
 Judge = Callable[[HostCase], Iterable[Finding]]
@@ -61,16 +62,18 @@ REASONS = 3
 
 def judge(
     run: Run,
+    catalogue: Catalogue,
     multi_host: MultiHostRecord | None = None,
     past: Past | None = None,
     training: TrainingRecord | None = None,
 ) -> Judgement:
-    """Judge every host of a run against the limits that the checks declare now.
+    """Judge every host of a run against the limits that the checks of a catalogue declare now.
 
-    ``multi_host`` is what was run over several hosts, ``past`` what former runs of these hosts
-    measured, ``training`` a training benchmark; None where there is none.
+    Of the ``catalogue`` checks and models have a part in it. ``multi_host`` is what was run over
+    several hosts, ``past`` what former runs of these hosts measured, ``training`` a training
+    benchmark; None where there is none.
     """
-    registry = {name: _with_planned_legs(check, run) for name, check in checks.load().items()}
+    registry = {name: _with_planned_legs(check, run) for name, check in catalogue.checks.items()}
     facts = _shared(
         node_facts(plan.expect, record, plan.limits)
         for plan, record in zip(run.meta.hosts, run.records, strict=True)
@@ -84,12 +87,12 @@ def judge(
     hosts = list(_host_cases(run, facts, registry, multi_host, training))
     judges: tuple[Judge, ...] = (
         judge_visit,
-        Limits(fleet).judge,
+        Limits(fleet, catalogue.models).judge,
         judge_starts,
         judge_p2p,
         judge_second_opinion,
         judge_busbw,
-        judge_second_visit,
+        partial(judge_second_visit, models=catalogue.models),
         judge_network,
         judge_nccl_default,
         judge_nccl_defects,
@@ -97,7 +100,7 @@ def judge(
         judge_parts,
         judge_multi_host,
         judge_mnnvl,
-        judge_published,
+        partial(judge_published, models=catalogue.models),
         judge_training,
     )
     findings = [_by_check(host, judges) for host in hosts]
@@ -124,7 +127,7 @@ def judge(
             judge_own_past,
         )  # not above: numpy takes a tenth of a second
 
-        for finding in list(judge_own_past(run, hosts, findings, past)):
+        for finding in list(judge_own_past(run, hosts, findings, past, catalogue.checks)):
             host, of_host = by_host[finding.host]
             if host.judges(finding.check, finding.metric):
                 of_host.append(finding)

@@ -14,16 +14,18 @@ from typing import Any
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.legs import LEAST_BYTES, is_clean
 from hwcheck.judge.network import ports_named_in
-from hwcheck.judge.peers import LEAST_HOSTS, Tolerance, middle_of
+from hwcheck.judge.peers import middle_of
 from hwcheck.judge.records import PEERS, Finding
+from hwcheck.node.collective.leg_checks import ALGBW_GBPS, BUSBW_GBPS
 from hwcheck.node.collective.spec import SITE
 from hwcheck.node.reasons import remark
+from hwcheck.node.units import LEAST_HOSTS, Tolerance
 from hwcheck.node.wire import Leg
 from hwcheck.results.transport import ABOUT
 from hwcheck.text import count, line, number
 
 WAY, LATENCY = "leg_way", "small_messages_us"
-SPEEDS = ("busbw_gbps", "algbw_gbps")
+SPEEDS = (BUSBW_GBPS.name, ALGBW_GBPS.name)
 LEAST_ALIKE = 3
 """So many hosts, and more than half, have to agree before one is unlike them."""
 

@@ -10,11 +10,11 @@ from hwcheck.judge.evidence import gpus_without, omissions
 from hwcheck.judge.figures import of_wanted
 from hwcheck.judge.fleet import NO_MAJORITY, Fleet, kind_of
 from hwcheck.judge.host_case import HostCase, NodeFacts
-from hwcheck.judge.models import model_of
+from hwcheck.judge.models import Models
 from hwcheck.judge.readings import Readings
 from hwcheck.judge.records import NEIGHBORS, UNLIKE, Finding, absent, unmeasured
 from hwcheck.node import reasons
-from hwcheck.node.check import Check, Metric
+from hwcheck.node.check import MEANING, Check, Metric
 from hwcheck.node.collective.leg_checks import leg_samples
 from hwcheck.node.limits import (
     OPERANDS,
@@ -40,9 +40,6 @@ REMEMBERED = 8192
 
 SAME_MODEL = "majority of the GPUs of one model in the node: what one of them has, all have"
 
-MEANING = "meaning"
-"""A metric of this name says in words what the others of its subject mean."""
-
 
 class Limits:
     """Judges the answers of the hosts of one run; answers that are alike are judged once.
@@ -50,20 +47,23 @@ class Limits:
     They are where hosts are alike and samples are: those of one tuple, as they are read (``wire``).
     """
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: Fleet, models: Models) -> None:
         self._fleet = fleet
+        self._models = models
         self._judged: dict[tuple[object, ...], tuple[CheckResult, NodeFacts, list[Finding]]] = {}
 
     def judge(self, host: HostCase) -> Iterator[Finding]:
         """Yield what ``judge_answer`` does of each answer of a host."""
         for check, answer in host.judged_answers:
             if answer.legs:
-                yield from judge_answer(host.name, check, answer, host.facts, self._fleet)
+                yield from judge_answer(
+                    host.name, check, answer, host.facts, self._models, self._fleet
+                )
                 continue
             key = (check.id, answer.state, answer.reason, id(host.facts), id(answer.samples))
             like = self._judged.get(key)
             if like is None:
-                findings = judge_answer("", check, answer, host.facts, self._fleet)
+                findings = judge_answer("", check, answer, host.facts, self._models, self._fleet)
                 like = answer, host.facts, findings
                 if len(self._judged) < REMEMBERED:
                     self._judged[key] = like  # what is kept keeps its id
@@ -71,7 +71,12 @@ class Limits:
 
 
 def judge_answer(
-    host: str, check: Check, answer: CheckResult, facts: NodeFacts, fleet: Fleet = ALONE
+    host: str,
+    check: Check,
+    answer: CheckResult,
+    facts: NodeFacts,
+    models: Models,
+    fleet: Fleet = ALONE,
 ) -> list[Finding]:
     """Judge one check's answer.
 
@@ -93,7 +98,7 @@ def judge_answer(
     readings = Readings(check, answer)
     findings += [unmeasured(host, check.id, doubt, about) for about, doubt in readings.doubts]
     for metric, sample in readings.held:
-        for limit, reference in references(readings, metric, sample, facts, fleet):
+        for limit, reference in references(readings, metric, sample, facts, models, fleet):
             finding = hold(host, check.id, metric, sample, limit, reference)
             if finding.outcome in ("warn", "fail"):
                 finding = _explained(finding, metric, limit, reference, readings)
@@ -168,7 +173,12 @@ def _ratio(finding: Finding, metric: Metric, readings: Readings) -> str:
 
 
 def references(
-    readings: Readings, metric: Metric, sample: Sample, facts: NodeFacts, fleet: Fleet
+    readings: Readings,
+    metric: Metric,
+    sample: Sample,
+    facts: NodeFacts,
+    models: Models,
+    fleet: Fleet,
 ) -> Iterator[tuple[Limit, Value | None]]:
     """Yield the limits that apply to a sample, each with its reference (None: there is none)."""
     limits = readings.limits[metric.name]
@@ -190,7 +200,7 @@ def references(
             yield limit, others.get(sample.subject, others.get("node"))
         elif isinstance(operand, FromModel):
             names = (facts.models, facts.devices, facts.subsystems)
-            model = model_of(*(by_subject.get(sample.subject, "") for by_subject in names))
+            model = models.of(*(by_subject.get(sample.subject, "") for by_subject in names))
             reached = model.reached(operand.figure) if model else None
             if reached is not None or not operand.known_only:
                 yield limit, reached

@@ -7,33 +7,20 @@ does not tell in it is said here.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from types import MappingProxyType
 from typing import NamedTuple
 
 from hwcheck.judge.host_case import HostCase
-from hwcheck.judge.peers import (
-    COUNTER,
-    OF_SOME_GPUS,
-    VOLATILE,
-    Middle,
-    Tolerance,
-    bad_sides,
-    middle_of,
-)
+from hwcheck.judge.peers import Middle, bad_sides, middle_of
 from hwcheck.judge.records import NEIGHBORS, UNLIKE, Finding
 from hwcheck.node.check import Check, Metric
 from hwcheck.node.limits import FromSample
 from hwcheck.node.reasons import remark
+from hwcheck.node.units import LEAST_GPUS, UNITS
 from hwcheck.node.wire import Value
 from hwcheck.results.site_limits import ABSENT
 from hwcheck.text import number, quantity
-
-LEAST_GPUS = 3
-"""Of two that differ nobody knows which is wrong."""
 
 LEAST_SLOTS = 8
 """Slots of smaller machines have different widths by design."""
@@ -48,45 +35,7 @@ SCATTER_SOURCE = (
     "between slots: at the rear of an air-cooled chassis GPUs run 10 C warmer"
 )
 
-MEMORY = Tolerance(0.05, 0.0, low=True, mads=0.0, least_hosts=LEAST_GPUS)
-COUNTS = replace(COUNTER, least_hosts=LEAST_GPUS)
-
-NUMBERS: Mapping[str, Tolerance] = MappingProxyType(
-    {
-        "C": Tolerance(0.0, 20.0, high=True, mads=5.0, cap=30.0, least_hosts=LEAST_GPUS),
-        "W": Tolerance(1.0, 40.0, high=True, mads=5.0, cap=100.0, least_hosts=LEAST_GPUS),
-        **dict.fromkeys(("bytes", "GiB", "MiB"), MEMORY),
-        **dict.fromkeys(("errors", "errors/h", "events", "packets"), COUNTS),
-    }
-)
-"""Twice the others' idle power and 40 W more is no scatter: boards of one kind idle within 20 %,
-and a display takes 20 W. Memory that is gone goes by whole stacks, an eighth or more. Other units
-are figures of a load, or shares of what is compared itself."""
-
-SETTING = re.compile(r"_limit(_default)?_w|application_clock_\w+_mhz|\w+_max")
-"""Numbers that are settings: one is like the others or it is not."""
-
-OF_EACH_GPU: Mapping[str, str] = MappingProxyType(
-    {
-        **dict.fromkeys(("gpu_uuid", "board_serial", "pci_address"), "its identity"),
-        **dict.fromkeys(("cpu_affinity", "numa_affinity", "gpu_numa_id"), "goes by its slot"),
-        **dict.fromkeys(("performance_state", "clock_event_reasons"), "goes by its work"),
-        "pcie_link_generation": "a link that nobody uses slows down",
-        "pcie_slot_generation": "goes into pcie_link_generation_max",
-        "board_part_number": "boards of one design are made under several",
-    }
-)
-"""Metrics in which GPUs of one kind may differ, and why; besides those of ``peers.VOLATILE``."""
-
-BECAUSE_OF: Mapping[str, str] = MappingProxyType(
-    {"ecc_errors": "ecc_mode", "bar1_size": "nvlink_state"}
-)
-"""Where a GPU lacks something because of what another check already complains of there."""
-
 UNANSWERED = Metric(ABSENT, "", "what most of the other GPUs answer and this one does not")
-
-BY_WORK = ("C", "W", "MHz")
-"""Units of what rises with work."""
 
 
 class Odd(NamedTuple):
@@ -109,7 +58,14 @@ def judge_neighbors(
     ``findings`` are those of each host so far: of what is complained of nothing is said again. What
     most like hosts show of the same slot is how they are made, or meant.
     """
-    odd = [list(_odd(host, of_host)) for host, of_host in zip(hosts, findings, strict=True)]
+    telling = {
+        check.id: {metric.name: metric for metric in check.metrics if metric.at_work}
+        for check in (hosts[0].checks.values() if hosts else ())
+        if check and any(metric.at_work for metric in check.metrics)
+    }
+    odd = [
+        list(_odd(host, of_host, telling)) for host, of_host in zip(hosts, findings, strict=True)
+    ]
     kinds = Counter(host.facts.kinds for host in hosts)
     shown = Counter(
         (host.facts.kinds, each.check.id, each.metric.name, each.gpu)
@@ -137,7 +93,9 @@ def judge_neighbors(
                 )
 
 
-def _odd(host: HostCase, findings: Sequence[Finding]) -> Iterator[Odd]:
+def _odd(
+    host: HostCase, findings: Sequence[Finding], telling: Mapping[str, Mapping[str, Metric]]
+) -> Iterator[Odd]:
     boards: dict[str, list[str]] = {}
     for gpu, board in host.facts.boards.items():
         boards.setdefault(board, []).append(gpu)
@@ -145,7 +103,7 @@ def _odd(host: HostCase, findings: Sequence[Finding]) -> Iterator[Odd]:
     if not alike:
         return
     bad = {(f.check, f.subject) for f in findings if f.outcome != "pass"}
-    at_work = _at_work(host)
+    at_work = _at_work(host, telling)
     unlike: set[tuple[str, str]] = set()
     named = {(f.subject, f.unit or f.metric) for f in findings if f.outcome != "pass"}
     for check, answer in host.judged_answers:
@@ -158,7 +116,7 @@ def _odd(host: HostCase, findings: Sequence[Finding]) -> Iterator[Odd]:
             of_metric = values.get(metric.name, {})
             for gpus in alike if of_metric else ():
                 figures = {gpu: of_metric[gpu] for gpu in gpus if gpu in of_metric}
-                if metric.unit in BY_WORK and not _is_setting(metric):
+                if not _is_setting(metric) and UNITS[metric.unit].rises_with_work:
                     figures = {gpu: each for gpu, each in figures.items() if gpu not in at_work}
                 if len(figures) < LEAST_GPUS or len(set(figures.values())) == 1:
                     continue
@@ -182,10 +140,10 @@ def _silent(
         answered: dict[str, set[str]] = {}
         for sample in answer.samples:
             answered.setdefault(sample.metric, set()).add(sample.subject)
-        causes = (check.id, BECAUSE_OF.get(check.id, ""))
+        causes = (check.id, *check.follows)
         for metric in check.metrics:
             of_metric = answered.get(metric.name, set())
-            for gpus in alike if of_metric and metric.name not in OF_SOME_GPUS else ():
+            for gpus in alike if of_metric and not metric.of_some else ():
                 have = sum(gpu in of_metric for gpu in gpus)
                 for gpu in gpus if 2 * have > len(gpus) else ():
                     if gpu not in of_metric and not any((by, gpu) in bad for by in causes):
@@ -198,16 +156,14 @@ def _silent(
                         yield Odd(check, UNANSWERED, gpu, True, limit, reason, SOURCE)
 
 
-def _at_work(host: HostCase) -> set[str]:
-    """Return the GPUs on which somebody computes or draws."""
+def _at_work(host: HostCase, telling: Mapping[str, Mapping[str, Metric]]) -> set[str]:
+    """Return the GPUs on which somebody computes or draws; ``telling`` has by check what tells."""
     busy: set[str] = set()
-    for check, metrics in (
-        ("stray_processes", ("compute_processes", "graphics_processes")),
-        ("power_state", ("performance_state_at_work",)),
-    ):
+    for check, metrics in telling.items():
         answer = host.answers.get(check)
         for sample in answer.samples if answer else ():
-            if sample.metric in metrics and (check == "power_state" or sample.value):
+            metric = metrics.get(sample.metric)
+            if metric and (sample.value or not metric.unit):
                 busy.add(sample.subject)
     return busy
 
@@ -224,14 +180,14 @@ def _compared(check: Check) -> Iterator[Metric]:
         if isinstance(limit.operand, FromSample) and "of_" in limit.operand.metric
     }
     for metric in check.metrics:
-        if metric.name in references or metric.name in VOLATILE or metric.name in OF_EACH_GPU:
+        if metric.name in references or (metric.varies and metric.varies.neighbors):
             continue
-        if not metric.unit or _is_setting(metric) or metric.unit in NUMBERS:
+        if _is_setting(metric) or UNITS[metric.unit].neighbors:
             yield metric
 
 
 def _is_setting(metric: Metric) -> bool:
-    return not metric.unit or bool(SETTING.search(metric.name))
+    return not metric.unit or metric.setting
 
 
 def _unlike(check: Check, metric: Metric, figures: Mapping[str, Value]) -> Iterator[Odd]:
@@ -239,7 +195,9 @@ def _unlike(check: Check, metric: Metric, figures: Mapping[str, Value]) -> Itera
         yield from _in_the_minority(check, metric, figures)
         return
     numbers = {gpu: float(v) for gpu, v in figures.items() if not isinstance(v, (bool, str))}
-    tolerance = NUMBERS[metric.unit]
+    tolerance = UNITS[metric.unit].neighbors
+    if tolerance is None:
+        return
     low, high = tolerance.low, tolerance.high
     if metric.unit == "C":
         low, high = bad_sides(metric, tolerance)

@@ -13,6 +13,14 @@ from hwcheck.judge.host_case import HostCase, NodeFacts, samples_of, values_of
 from hwcheck.judge.interconnect import NEAR, is_gpu
 from hwcheck.judge.legs import is_clean
 from hwcheck.judge.records import Finding
+from hwcheck.node.checks.infiniband_ports import (
+    LINK_LAYER,
+    LINKED_STATE,
+    PORT_RATE_GBPS,
+    infiniband_ports,
+)
+from hwcheck.node.checks.peermem import GPUDIRECT_RDMA, peermem
+from hwcheck.node.checks.topology import NIC_PATH, topology
 from hwcheck.node.collective.proof import TEXT
 from hwcheck.node.reasons import remark
 from hwcheck.node.wire import Leg, Value
@@ -128,7 +136,7 @@ def _gpudirect(host: HostCase, check: str, leg: Leg, ports: Sequence[Port]) -> I
 
 def offers_gpudirect(host: HostCase, ports: Sequence[Port]) -> bool:
     """Whether the driver offers GPUDirect RDMA and one of these ports is near a GPU."""
-    offered = values_of(host.record, "peermem", "gpudirect_rdma").get("node") is True
+    offered = values_of(host.record, peermem, GPUDIRECT_RDMA).get("node") is True
     return offered and any(port.gpus for port in ports)
 
 
@@ -163,27 +171,27 @@ def _is_judged(leg: Leg, facts: NodeFacts) -> bool:
 def active_ports(record: HostRecord) -> list[Port]:
     """Return the active RDMA ports of a node."""
     values: dict[tuple[str, str], object] = {}
-    for sample in samples_of(record, "infiniband_ports"):
+    for sample in samples_of(record, infiniband_ports):
         values[sample.metric, sample.subject] = sample.value
     names = [
         subject.removeprefix("port ")
         for (metric, subject), value in values.items()
-        if metric == "linked_state" and value == "ACTIVE"
+        if metric == LINKED_STATE.name and value == "ACTIVE"
     ]
     near: dict[str, set[str]] = {}
-    for sample in samples_of(record, "topology") if names else ():
-        if sample.metric == "nic_path" and sample.value in NEAR:
+    for sample in samples_of(record, topology) if names else ():
+        if sample.metric == NIC_PATH.name and sample.value in NEAR:
             gpu, _, device = sample.subject.partition("-")
             if is_gpu(gpu):
                 near.setdefault(device, set()).add(gpu)
     ports = []
     for name in names:
         device, _, number = name.partition("/")
-        rate = values.get(("port_rate_gbps", f"port {name}"))
+        rate = values.get((PORT_RATE_GBPS.name, f"port {name}"))
         ports.append(
             Port(
                 name=f"{device}:{number}",
-                layer=str(values.get(("link_layer", f"port {name}"), "")),
+                layer=str(values.get((LINK_LAYER.name, f"port {name}"), "")),
                 rate_gbps=float(rate) if isinstance(rate, (int, float)) else 0.0,
                 gpus=frozenset(near.get(device, ())),
             )

@@ -8,7 +8,6 @@ right, so it only ever warns, and it fails together with a limit that the same f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 
 import numpy as np
 
@@ -16,20 +15,18 @@ from hwcheck.judge.changes import (
     FLAP_RUNS,
     IN_A_ROW,
     LEAST_REFERENCE,
-    MANNERS,
-    RARE,
-    RARELY_COUNTED,
     SOURCE,
-    USUAL,
     Change,
     changes,
     same_setup,
 )
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.interconnect import is_gpu
-from hwcheck.judge.past import Past, PastRun, PastSeries, Setup, figures, joined, start_s
+from hwcheck.judge.past import Past, PastRun, PastSeries, Setup, figures, held, joined, start_s
 from hwcheck.judge.records import OWN_PAST, Finding
-from hwcheck.node.check import Check
+from hwcheck.node.check import Check, Metric
+from hwcheck.node.checks import telling
+from hwcheck.node.limits import Growth, Steady
 from hwcheck.node.reasons import CHANGED, COMES_AND_GOES, DRIFTS, GREW, Reason, remark
 from hwcheck.node.wire import Value
 from hwcheck.results.run_folder import Run
@@ -38,34 +35,22 @@ from hwcheck.text import binary_size, count, line, number, quantity
 CODES = {"count": GREW, "flapping": COMES_AND_GOES, "drift": DRIFTS}
 """How a figure changed as the code of a reason; every other is a step."""
 
-FLAPS_BY_LOG = "port_flaps"
-"""The check that counts link-downs where the kernel log has them."""
-
 MOST_RUNS = 90
 """So many runs back it looks."""
 
-METRIC_OF: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "driver": ("driver", "driver_version"),
-        "vbios": ("vbios", "vbios"),
-        "nccl": ("software_versions", "nccl_version"),
-        "torch": ("software_versions", "torch_version"),
-        "board": ("serials", "board_serial"),
-    }
-)
-"""By what a reference goes by: the check and the metric that a change of it is said under."""
-
-PER_GPU = ("vbios", "board")
-
 
 def judge_own_past(
-    run: Run, hosts: Sequence[HostCase], findings: Sequence[Sequence[Finding]], past: Past
+    run: Run,
+    hosts: Sequence[HostCase],
+    findings: Sequence[Sequence[Finding]],
+    past: Past,
+    checks: Mapping[str, Check],
 ) -> Iterator[Finding]:
     """Yield a warning for each figure that is not what it was, and a word on new references.
 
     ``findings`` are those of each host so far: what a limit fails already, fails here too.
     """
-    whole = _up_to_now(figures(run), past) if past.runs else past
+    whole = _up_to_now(figures(run, checks), past) if past.runs else past
     if len(whole.runs) < 2:
         return
     failed = {
@@ -74,29 +59,29 @@ def judge_own_past(
         for f in of_host
         if f.outcome == "fail"
     }
-    flapping = {
-        (f.host, f.subject)
-        for of_host in findings
-        for f in of_host
-        if f.check == FLAPS_BY_LOG and f.outcome != "pass"
+    bad = {
+        (f.host, f.check, f.subject) for of_host in findings for f in of_host if f.outcome != "pass"
     }
+    metrics = held(checks)
     by_name = {host.name: host for host in hosts}
     like = {
         host.name: f"{len(host.facts.models)} x {' and '.join(host.facts.kinds)}" for host in hosts
     }
     yield from _new_references(whole, by_name)
     largest: dict[tuple[str, str, str, str], tuple[PastSeries, Change]] = {}
-    for of, change in changes(whole, like):
+    for of, change in changes(whole, like, metrics):
         key = (of.host, of.check, of.metric, of.subject)
-        if of.metric == "link_downed" and (of.host, of.subject) in flapping:
-            continue  # the kernel log says so, with the times
+        follows = metrics[of.check][of.metric].follows
+        if any((of.host, other, of.subject) in bad for other in follows):
+            continue
         if key not in largest or largest[key][0].size_bytes < of.size_bytes:
             largest[key] = of, change
     for key, (of, change) in largest.items():
         check = by_name[of.host].checks.get(of.check)
         if check is not None:
             value = float(whole.values[change.row, -1])
-            finding = _finding(check, of, value, change, whole.runs)
+            metric = metrics[of.check][of.metric]
+            finding = _finding(metric, of, value, change, whole.runs)
             yield finding._replace(outcome="fail") if key in failed else finding
 
 
@@ -141,16 +126,16 @@ def _new_references(past: Past, hosts: Mapping[str, HostCase]) -> Iterator[Findi
                 if all(both) and both[0] != both[1]
             ]
             for name, was, value in changed:
-                check, metric = METRIC_OF[name]
-                subject = of.subject if is_gpu(of.subject) and name in PER_GPU else "node"
-                if (of.host, name, subject) in given or check not in hosts[of.host].checks:
+                check, metric = telling(name)
+                subject = of.subject if is_gpu(of.subject) and check.per_gpu else "node"
+                if (of.host, name, subject) in given or check.id not in hosts[of.host].checks:
                     continue
                 given.add((of.host, name, subject))
                 yield Finding(
                     host=of.host,
-                    check=check,
+                    check=check.id,
                     outcome="pass",
-                    metric=metric,
+                    metric=metric.name,
                     subject=subject,
                     value=value,
                     limit=f"its own past has another {name}: {line(was, 120)}",
@@ -168,12 +153,13 @@ def _new_references(past: Past, hosts: Mapping[str, HostCase]) -> Iterator[Findi
 
 
 def _finding(
-    check: Check, of: PastSeries, value: Value, change: Change, runs: Sequence[PastRun]
+    metric: Metric, of: PastSeries, value: Value, change: Change, runs: Sequence[PastRun]
 ) -> Finding:
-    metric = check.metric(of.metric)
-    unit = metric.unit if metric else ""
-    say = _counted if change.kind == "count" else _figure_words
-    limit, reason = say(of, unit, change, runs)
+    if isinstance(metric.past, Growth):
+        limit, reason = _counted(metric, metric.past, change, runs)
+    else:
+        assert metric.past is not None
+        limit, reason = _figure_words(of, metric.unit, metric.past, change, runs)
     return Finding(
         host=of.host,
         check=of.check,
@@ -181,7 +167,7 @@ def _finding(
         metric=of.metric,
         subject=of.subject,
         value=value,
-        unit=unit,
+        unit=metric.unit,
         limit=limit,
         source=SOURCE,
         confidence="derived",
@@ -191,10 +177,9 @@ def _finding(
 
 
 def _figure_words(
-    of: PastSeries, unit: str, change: Change, runs: Sequence[PastRun]
+    of: PastSeries, unit: str, manner: Steady, change: Change, runs: Sequence[PastRun]
 ) -> tuple[str, str]:
     """Return the limit and the reason of a figure that is not what it was."""
-    manner = MANNERS[of.metric]
     side = "above" if manner.bad > 0 else "below"
     first, last = (runs[place] for place in change.reference)
     size = f" at {binary_size(of.size_bytes)}" if of.size_bytes else ""
@@ -225,10 +210,12 @@ def _figure_words(
     return limit, reason
 
 
-def _counted(of: PastSeries, unit: str, change: Change, runs: Sequence[PastRun]) -> tuple[str, str]:
+def _counted(
+    metric: Metric, counter: Growth, change: Change, runs: Sequence[PastRun]
+) -> tuple[str, str]:
     """Return the limit and the reason of a counter that grows as it did not."""
+    unit = metric.unit
     usual = f"{number(round(change.former, 2))} {unit} an hour"
-    counter = RARE if of.metric in RARELY_COUNTED else USUAL
     limit = (
         f"warn unless like its own past: {usual}, less than {number(counter.least)} {unit} since "
         f"the last run, or within {number(counter.window_h)} h, or than "
@@ -240,7 +227,7 @@ def _counted(of: PastSeries, unit: str, change: Change, runs: Sequence[PastRun])
         hours = number(round(change.hours, 1))
         since = f"within {hours} h, since the run of {_night(began)} {began.started[11:16]}"
     reason = (
-        f"{of.metric} grew by {number(change.events)} {since}: "
+        f"{metric.name} grew by {number(change.events)} {since}: "
         f"{number(round(change.now, 1))} {unit} an hour; {usual} before"
     )
     return limit, reason

@@ -9,6 +9,9 @@ from hwcheck.judge.host_case import HostCase, values_of
 from hwcheck.judge.interconnect import links_of
 from hwcheck.judge.legs import LEAST_BYTES, compare, is_clean, leg_problem, planned_env
 from hwcheck.judge.records import Finding
+from hwcheck.node.checks.all_reduce import all_reduce
+from hwcheck.node.checks.p2p_status import PCIE_READ, p2p_status
+from hwcheck.node.checks.software_versions import SYSTEM_NCCL_VERSION, software_versions
 from hwcheck.node.reasons import remark
 from hwcheck.node.wire import Leg
 
@@ -21,7 +24,7 @@ CHANGED = (2, 23)
 AMD = ("AuthenticAMD", "HygonGenuine")
 LEAST_GPUS = 3
 FAR = ("PHB", "NODE", "SYS")
-JUDGED_WITH = "all_reduce"
+JUDGED_WITH = all_reduce.id
 """Once for a host, not once for each collective."""
 
 DEFAULT_SOURCE = (
@@ -93,14 +96,14 @@ def judge_nccl_default(host: HostCase) -> Iterator[Finding]:
     default = next((leg for leg in legs if leg.leg == "default"), None)
     if default is None or default.backend != "nccl":
         return
-    system = values_of(host.record, "software_versions", "system_nccl_version").get("node", "")
+    system = values_of(host.record, software_versions, SYSTEM_NCCL_VERSION).get("node", "")
     both = f"{default.library}, and {system} of the system"
     if not crosses(both):
         return
     links = links_of(host.record)
     if links is None or links.nvlinks or links.cpu not in AMD or links.gpus < LEAST_GPUS:
         return
-    granted = values_of(host.record, "p2p_status", "pcie_read")
+    granted = values_of(host.record, p2p_status, PCIE_READ)
     far = ["-".join(hop.ends) for hop in links.hops.values() if hop.path in FAR]
     if not any(granted.get(pair) == "OK" for pair in far):
         return

@@ -7,17 +7,26 @@ from typing import Any
 
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.records import Finding
+from hwcheck.node.checks.cabling import NEIGHBOR, cabling
+from hwcheck.node.checks.parts import (
+    CARD_FIRMWARE,
+    PART_FIRMWARE,
+    PART_MODEL,
+    PART_NUMBER,
+    PART_PLACE,
+    PART_SERIAL,
+    parts,
+)
 from hwcheck.node.reasons import UNREADABLE, Reason, remark
 from hwcheck.text import count, line
 
-PARTS, CABLING = "parts", "cabling"
 FIELDS: Mapping[str, tuple[str, ...]] = {
-    "model": ("part_model",),
-    "number": ("part_number",),
-    "serial": ("part_serial",),
-    "firmware": ("part_firmware", "card_firmware"),
-    "place": ("part_place",),
-    "neighbor": ("neighbor",),
+    "model": (PART_MODEL.name,),
+    "number": (PART_NUMBER.name,),
+    "serial": (PART_SERIAL.name,),
+    "firmware": (PART_FIRMWARE.name, CARD_FIRMWARE.name),
+    "place": (PART_PLACE.name,),
+    "neighbor": (NEIGHBOR.name,),
 }
 """What is ordered of a part, and the metrics that tell it."""
 UNTOLD = ("system", "board", "chassis", "bios", "bmc", "memory", "psu", "rack")
@@ -35,8 +44,9 @@ def judge_parts(host: HostCase) -> Iterator[Finding]:
     What the node does not tell is inconclusive, never a pass.
     """
     rows: Sequence[Row] = host.facts.expect.get("parts", ())
-    for check in (PARTS, CABLING):
-        of_check = [row for row in rows if ("neighbor" in row) == (check == CABLING)]
+    for check in (parts.id, cabling.id):
+        about_cables = check == cabling.id
+        of_check = [row for row in rows if ("neighbor" in row) == about_cables]
         if check in host.checks and of_check:
             there = _parts(host, check)
             ordered = {str(row["serial"]).lower() for row in of_check if "serial" in row}

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -18,39 +17,12 @@ from numpy.typing import NDArray
 from hwcheck.judge.host_case import gpus_of, values_of
 from hwcheck.judge.legs import LEAST_BYTES, PLAUSIBLE_BUSBW_GBPS, is_clean
 from hwcheck.judge.readings import implausible
-from hwcheck.node import checks
+from hwcheck.node.check import Check, Metric
+from hwcheck.node.checks import telling
+from hwcheck.node.collective.leg_checks import BUSBW_GBPS
 from hwcheck.node.collective.spec import SITE
-from hwcheck.node.wire import COLLECTIVES, CheckResult, Leg
+from hwcheck.node.wire import CheckResult, Leg
 from hwcheck.results.run_folder import HostRecord, Run
-
-BUSBW = "busbw_gbps"
-
-HELD: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        **dict.fromkeys(COLLECTIVES, (BUSBW,)),
-        "sustained_tflops": ("tflops",),
-        "hbm_bandwidth": ("copy_gbps",),
-        "host_to_device": ("to_device_gbps",),
-        "device_to_host": ("from_device_gbps",),
-        "gpu_pairs": ("p2p_copy_gbps",),
-        "temperature_under_load": ("temperature_c", "memory_temperature_c"),
-        "power_under_load": ("power_w",),
-        "power_idle": ("power_idle_w",),
-        "pcie_errors": ("pcie_replays",),
-        "pcie_aer": ("aer_correctable", "aer_nonfatal"),
-        "ecc_errors": ("ecc_corrected_volatile",),
-        "nvlink_errors": (
-            *("nvlink_replay_errors", "nvlink_recovery_errors", "nvlink_crc_errors"),
-            *("nvlink_symbol_errors", "nvlink_effective_errors"),
-        ),
-        "infiniband_ports": (
-            *("symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors"),
-            "local_link_integrity_errors",
-        ),
-    }
-)
-"""By check: the metrics that are held against former runs. Of a collective that is the busbw of
-each leg at each size of ``LEAST_BYTES`` and more, of the others the samples."""
 
 
 class PastRun(NamedTuple):
@@ -111,14 +83,28 @@ def start_s(run: PastRun) -> float:
     return datetime.fromisoformat(run.started.replace("Z", "+00:00")).timestamp()
 
 
-def figures(run: Run) -> Past:
+def held(checks: Mapping[str, Check]) -> dict[str, dict[str, Metric]]:
+    """Return by check and name the metrics that are held against former runs.
+
+    Of a collective that is the busbw of each leg at each size of ``LEAST_BYTES`` and more, of the
+    others the samples.
+    """
+    by_check = {
+        check.id: {metric.name: metric for metric in check.metrics if metric.past}
+        for check in checks.values()
+    }
+    return {name: metrics for name, metrics in by_check.items() if metrics}
+
+
+def figures(run: Run, checks: Mapping[str, Check]) -> Past:
     """Return the figures of one run that are held against other runs."""
     series: list[PastSeries] = []
     values: list[float] = []
     setups: dict[Setup, int] = {}
     setup_of: list[int] = []
+    held_metrics = held(checks)
     for record in run.records:
-        for of, value, setup in _of_host(record):
+        for of, value, setup in _of_host(record, checks, held_metrics):
             series.append(of)
             values.append(value)
             setup_of.append(setups.setdefault(setup, len(setups)))
@@ -156,12 +142,15 @@ def joined(pasts: Iterable[Past]) -> Past:
     return Past(tuple(runs), tuple(row), tuple(code), values, setup_of)
 
 
-def _of_host(record: HostRecord) -> Iterator[tuple[PastSeries, float, Setup]]:
-    registry = checks.load()
+def _of_host(
+    record: HostRecord,
+    checks: Mapping[str, Check],
+    held_metrics: Mapping[str, Mapping[str, Metric]],
+) -> Iterator[tuple[PastSeries, float, Setup]]:
     setups = _setups(record)
     for result in record.report.results if record.report else ():
-        metrics = HELD.get(result.check, ())
-        check = registry.get(result.check)
+        metrics = held_metrics.get(result.check, {})
+        check = checks.get(result.check)
         if not metrics or check is None or result.state != "done":
             continue
         if check.legs:
@@ -169,7 +158,7 @@ def _of_host(record: HostRecord) -> Iterator[tuple[PastSeries, float, Setup]]:
                 yield of, value, setups.of_leg(library_of(leg))
             continue
         for sample in result.samples:
-            metric = check.metric(sample.metric) if sample.metric in metrics else None
+            metric = metrics.get(sample.metric)
             if metric is None or implausible(metric, sample):
                 continue
             if not isinstance(sample.value, (bool, str)):
@@ -185,7 +174,7 @@ def _of_legs(host: str, result: CheckResult) -> Iterator[tuple[PastSeries, float
         for size in leg.sizes:
             if size.size_bytes >= LEAST_BYTES and low <= size.busbw_gbps <= high:
                 subject = f"leg {leg.leg}"
-                of = PastSeries(host, result.check, BUSBW, subject, size.size_bytes)
+                of = PastSeries(host, result.check, BUSBW_GBPS.name, subject, size.size_bytes)
                 yield of, size.busbw_gbps, leg
 
 
@@ -230,8 +219,8 @@ def library_of(leg: Leg) -> str:
 
 def _setups(record: HostRecord) -> Setups:
     return Setups(
-        _only(values_of(record, "driver", "driver_version").values()),
-        _only(values_of(record, "software_versions", "torch_version").values()),
+        _only(values_of(record, *telling("driver")).values()),
+        _only(values_of(record, *telling("torch")).values()),
         ((f"gpu{gpu.index}", gpu.serial or gpu.uuid, gpu.vbios) for gpu in gpus_of(record)),
     )
 

@@ -1,7 +1,7 @@
 """Every measured number against the same slot of like hosts: robust outliers. Pure.
 
 ``fleet`` asks whether versions and settings are the same as on most hosts; this is for numbers.
-How far they may lie apart goes by their unit (``TOLERANCES``), or by the metric where its check
+How far they may lie apart goes by their unit (``units``), or by the metric where its check
 says so (``AbovePeers``). It knows nothing of what is right, so it only ever warns; a fleet that is
 bad as a whole is caught by limits and expectation. Where the inventory declares a golden host, the
 others are held against its figures; but not where a check says how far: a golden host may run hot
@@ -14,7 +14,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from types import MappingProxyType
 
 from hwcheck.fold import fold
 from hwcheck.judge.host_case import HostCase, NodeFacts
@@ -23,45 +22,15 @@ from hwcheck.judge.records import PEERS, Finding, complaints
 from hwcheck.node.check import Check, Metric
 from hwcheck.node.limits import AbovePeers, AtLeast, AtMost, FromFleet
 from hwcheck.node.reasons import remark
+from hwcheck.node.units import UNITS, Tolerance
 from hwcheck.node.wire import CheckResult
 from hwcheck.text import number
-
-LEAST_HOSTS = 4
-"""With fewer, one that is wrong moves the middle."""
-
-MADS = 8.0
-"""So many median absolute deviations are scatter: 5.4 standard deviations of a normal one."""
 
 SOURCE = (
     "median and median absolute deviation over like hosts (Leys et al., Journal of Experimental "
     "Social Psychology 49, 2013), with a floor for healthy scatter"
 )
 
-
-@dataclass(frozen=True)
-class Tolerance:
-    """How far healthy figures of a unit lie apart, and which side of the middle is bad.
-
-    ``relative`` is a share of the median, ``absolute`` in the unit; the larger counts. With
-    ``decades`` figures are compared by their logarithm, and below ``absolute`` none is an outlier.
-    Hosts that scatter may lie ``mads`` median absolute deviations apart, and ``cap`` (in the unit,
-    or in decades) where that is less; fewer than ``least_hosts`` are not compared.
-    """
-
-    relative: float
-    absolute: float
-    low: bool = False
-    high: bool = False
-    decades: float = 0.0
-    mads: float = MADS
-    least_hosts: int = LEAST_HOSTS
-    cap: float = math.inf
-
-
-COUNTER = Tolerance(0.0, 1000.0, high=True, decades=2.0, cap=3.0)
-"""Healthy counters grow with use and differ tenfold, a standard deviation of 0.6 decades at most: a
-thousand times the middle is five of them. Their scatter has no part in it beyond that, since of
-counts from 0 to 97 eight deviations reach to half a million."""
 
 HOST_DECADES, MOST_HOST_DECADES = 1.0, 2.0
 """How far the median over the GPUs of a host may lie from that of like hosts: where these lie close
@@ -70,101 +39,6 @@ together, and where their uptimes and ages differ much. It scatters half as much
 
 LEAST_SLOTS = 3
 """The median of fewer is that of one."""
-
-THINGS = Tolerance(0.01, 0.5, low=True, high=True)
-MEMORY = Tolerance(0.1, 0.0, low=True, high=True)
-
-TOLERANCES: Mapping[str, Tolerance] = MappingProxyType(
-    {
-        "GB/s": Tolerance(0.1, 0.2, low=True),
-        "Gb/s": Tolerance(0.1, 1.0, low=True),
-        "TFLOP/s": Tolerance(0.12, 0.2, low=True),
-        "MHz": Tolerance(0.1, 50.0, low=True),
-        "W": Tolerance(0.2, 25.0, low=True),
-        "C": Tolerance(0.0, 16.0, high=True),
-        "%": Tolerance(0.0, 30.0, low=True, high=True),
-        "C/s": Tolerance(2.0, 1.0, high=True),
-        "x": Tolerance(3.0, 3.0, high=True),
-        "share": Tolerance(0.0, 0.25, high=True),
-        "s": Tolerance(1.0, 10.0, high=True),
-        **dict.fromkeys(("errors", "errors/h", "events", "packets"), COUNTER),
-        **dict.fromkeys(("links", "lanes", "GPUs", "nodes", "pairs"), THINGS),
-        **dict.fromkeys(("ports", "parts", "drives", "CPUs"), THINGS),
-        **dict.fromkeys(("bytes", "GiB", "MiB"), MEMORY),
-    }
-)
-"""Floors at least five times the standard deviation that healthy hosts show: 2 % of a matmul
-(ml-engineering finds 5 % between GPUs of one node), 1 to 2 % of a bandwidth or a clock, 3 C, 3 % of
-a power."""
-
-NOT_COMPARED: Mapping[str, str] = MappingProxyType(
-    {
-        "": "a code or a name, no measure",
-        "GIDs": "goes by the addresses of the network",
-        "groups": "goes by the slots in use",
-        "banks": "wear, which has limits of its own",
-        "rows": "wear, which has limits of its own",
-        "pages": "wear, which has limits of its own",
-        "processes": "goes by who is at work",
-        "products": "goes by how long the load was",
-        "elements": "wrong data, which has a limit of its own",
-        "tests": "goes by what DCGM has figures for",
-    }
-)
-"""Units that are not compared, and why."""
-
-VOLATILE = frozenset(
-    {
-        *("disk_free_gib", "shm_free_mib", "memory_used_bytes", "process_memory_bytes"),
-        *("memory_held_bytes", "largest_size_bytes", "cool_down_s", "longest_outage_s"),
-        *("swap_used_gib", "swap_used_percent", "sw_power_cap_percent", "link_downed"),
-        *("pcie_link_width", "card_link_width", "uplink_width"),
-        *("ecc_corrected_aggregate", "ecc_uncorrected_aggregate"),
-        *("out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "rnr_nak_retry_err"),
-        *("out_of_buffer", "roce_adp_retrans", "roce_slow_restart", "np_ecn_marked_roce_packets"),
-        "rp_cnp_handled",
-    }
-)
-"""Figures that go by use, by the run, by age or by traffic and congestion, or (a link's width) are
-held against their own maximum."""
-
-OF_SOME_GPUS: Mapping[str, str] = MappingProxyType(
-    {
-        **dict.fromkeys(
-            ("cpu_affinity", "numa_affinity", "pcie_slot_generation"), "goes by its slot"
-        ),
-        "memory_held_bytes": "goes by its work",
-        **dict.fromkeys(
-            ("uncapped_sm_clock_mhz", "application_sm_clock_mhz"),
-            "of a GPU that the driver's power cap leaves alone for a while",
-        ),
-        **dict.fromkeys(
-            ("bf16_tflops", "fp16_tflops", "tf32_tflops", "fp32_tflops", "agrees_with_most"),
-            "goes by its power limit and by the product that it was given",
-        ),
-        **dict.fromkeys(
-            ("temperature_over_peers_c", "hot_over_peers_c"), "the one or the other, by its heat"
-        ),
-        "meaning": "of a GPU with something to say",
-        "performance_state_at_work": "goes by its work",
-        "temperature_without_threshold_c": "of a GPU that gives no threshold, which is named",
-        **dict.fromkeys(
-            (
-                *("nvlink_speed_gbps", "nvlink_speed_of_peers_gbps", "nvswitch"),
-                *("nvlink_symbol_errors", "nvlink_effective_errors", "nvlink_symbol_ber"),
-                *("nvlink_effective_ber", "nvlink_malformed_packet_errors", "nvlink_crc_errors"),
-                *("nvlink_replay_errors", "nvlink_recovery_errors"),
-                *("nvlink_recovery_failed_errors", "nvlink_buffer_overrun_errors"),
-            ),
-            "of NVLinks that are up, which are counted",
-        ),
-    }
-)
-"""Metrics that GPUs of one kind may lack beside others that have them, and why. So may all GPUs of
-a host beside those of like hosts (``absence``)."""
-
-LOW_IS_BAD = ("margin", "drop")
-"""In a name of a temperature difference."""
 
 Answer = tuple[str, CheckResult, NodeFacts, set[str]]
 """A host, its answer of a check, its facts, and the subjects that are bad already."""
@@ -347,16 +221,19 @@ def _compared(metric: Metric) -> _Compared:
                 0.0, limit.margin, mads=limit.scatter, least_hosts=limit.least_hosts
             )
             return _Compared(metric.unit, tolerance, False, True, limit.source, with_golden=False)
-    tolerance = TOLERANCES[metric.unit]
-    low, high = bad_sides(metric, tolerance)
-    return _Compared(metric.unit, tolerance, low, high)
+    usual = UNITS[metric.unit].peers
+    assert isinstance(usual, Tolerance), metric.unit
+    low, high = bad_sides(metric, usual)
+    return _Compared(metric.unit, usual, low, high)
 
 
 def _is_compared(metric: Metric) -> bool:
     operands = [limit.operand for limit in metric.limits]
+    unit = UNITS.get(metric.unit)
     return (
-        metric.unit in TOLERANCES
-        and metric.name not in VOLATILE
+        unit is not None
+        and isinstance(unit.peers, Tolerance)
+        and not (metric.varies and metric.varies.hosts)
         and not any(isinstance(operand, FromFleet) for operand in operands)
     )
 
@@ -369,7 +246,7 @@ def bad_sides(metric: Metric, tolerance: Tolerance) -> tuple[bool, bool]:
     high = any(isinstance(limit, AtMost) for limit in metric.limits)
     if low or high:
         return low, high
-    if metric.unit == "C" and any(word in metric.name for word in LOW_IS_BAD):
+    if metric.low_is_bad:
         return True, False
     return tolerance.low, tolerance.high
 

@@ -13,9 +13,10 @@ from importlib import resources
 
 from hwcheck.judge.host_case import HostCase, values_of
 from hwcheck.judge.mnnvl import WAY
-from hwcheck.judge.models import model_of, models
-from hwcheck.judge.models.records import size_bytes
+from hwcheck.judge.models import Models
+from hwcheck.judge.models.records import Model, size_bytes
 from hwcheck.judge.records import MULTI_HOST, Finding
+from hwcheck.node.checks.virtualization import PRODUCT, virtualization
 from hwcheck.node.reasons import remark
 from hwcheck.results.multi_host import MNNVL_OFF, MultiHostRun
 from hwcheck.shipped import parse_yaml
@@ -51,7 +52,7 @@ def published() -> tuple[date, tuple[PublishedBusbw, ...]]:
     return data["as_of"], tuple(PublishedBusbw(**row) for row in data["rows"])
 
 
-def judge_published(host: HostCase) -> Iterator[Finding]:
+def judge_published(host: HostCase, models: Models) -> Iterator[Finding]:
     """Yield for each scope the best run of a host beside each published figure that fits it."""
     for scope in SCOPES:
         runs = [
@@ -61,23 +62,23 @@ def judge_published(host: HostCase) -> Iterator[Finding]:
         ]
         best = max(runs, key=lambda run: run.outcome.busbw_gbps, default=None)
         if best is not None:
-            yield from (_finding(host, scope, best, row) for row in _fitting(host, best))
+            yield from (_finding(host, scope, best, row) for row in _fitting(host, best, models))
 
 
-def _fitting(host: HostCase, run: MultiHostRun) -> Iterator[PublishedBusbw]:
+def _fitting(host: HostCase, run: MultiHostRun, models: Models) -> Iterator[PublishedBusbw]:
     """Yield the rows of such hosts, so many of them, and of the way that the data took."""
     gpus = host.facts
     model_of_gpu = [
-        model_of(name, gpus.devices.get(subject, ""), gpus.subsystems.get(subject, ""))
+        models.of(name, gpus.devices.get(subject, ""), gpus.subsystems.get(subject, ""))
         for subject, name in gpus.models.items()
     ]
     kinds = {model.id if model else "" for model in model_of_gpu}
     if len(kinds) != 1 or "" in kinds:
         return
     (kind,) = kinds
-    product = str(values_of(host.record, "virtualization", "product").get("node", "")).lower()
+    product = str(values_of(host.record, virtualization, PRODUCT).get("node", "")).lower()
     by_nvlink = any(WAY in each.facts for each in run.transport)
-    rows = _within_a_domain(kind) if by_nvlink else published()[1]
+    rows = _within_a_domain(models.by_id[kind]) if by_nvlink else published()[1]
     for row in rows:
         low, high = (share * size_bytes(row.size) for share in SIZES)
         if (
@@ -90,13 +91,12 @@ def _fitting(host: HostCase, run: MultiHostRun) -> Iterator[PublishedBusbw]:
             yield row
 
 
-def _within_a_domain(model_id: str) -> Iterator[PublishedBusbw]:
-    for model in models():
-        for row in model.busbw if model.id == model_id else ():
-            yield PublishedBusbw(
-                *(model_id, "", "one NVLink domain", 0, row.gpus, row.collective, row.size),
-                *(row.value, row.source),
-            )
+def _within_a_domain(model: Model) -> Iterator[PublishedBusbw]:
+    for row in model.busbw:
+        yield PublishedBusbw(
+            *(model.id, "", "one NVLink domain", 0, row.gpus, row.collective, row.size),
+            *(row.value, row.source),
+        )
 
 
 def _finding(host: HostCase, scope: str, run: MultiHostRun, row: PublishedBusbw) -> Finding:

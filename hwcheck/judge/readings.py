@@ -11,50 +11,10 @@ from hwcheck.node import reasons
 from hwcheck.node.check import Check, Metric
 from hwcheck.node.limits import AbovePeers
 from hwcheck.node.reasons import NONE, Reason
+from hwcheck.node.units import UNITS
 from hwcheck.node.wire import CheckResult, Sample, Value
 
 DOUBT_CHARACTERS = 200
-
-MANY = float(2**64)
-"""Counters of NVML and the kernel have 64 bits."""
-
-COUNTED = (
-    *("CPUs", "GIDs", "GPUs", "banks", "bytes", "drives", "elements", "errors", "errors/h"),
-    "parts",
-    *(
-        "events",
-        "groups",
-        "links",
-        "nodes",
-        "packets",
-        "pages",
-        "pairs",
-        "ports",
-        "processes",
-        "products",
-        "rows",
-        "tests",
-    ),
-)
-
-RANGES: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(COUNTED, (0.0, MANY)),
-    "%": (0.0, 1000.0),
-    "C": (-150.0, 250.0),  # margins to a threshold are in C as well
-    "C/s": (-100.0, 100.0),
-    "GB/s": (0.0, 1e6),
-    "Gb/s": (0.0, 1e6),
-    "GiB": (0.0, MANY / 2**30),
-    "MHz": (0.0, 20_000.0),
-    "MiB": (0.0, MANY / 2**20),
-    "TFLOP/s": (0.0, 1e5),
-    "W": (0.0, 1e6),
-    "lanes": (1.0, 32.0),
-    "s": (0.0, 1e7),
-    "share": (0.0, 1e3),
-    "x": (0.0, MANY),
-}
-"""Lowest and highest possible value by unit. A metric without a unit may be text or yes and no."""
 
 
 def implausible(metric: Metric, sample: Sample) -> Reason:
@@ -73,8 +33,8 @@ def _impossible(metric: Metric, sample: Sample) -> str:
     value = sample.value
     if isinstance(value, (bool, str)):
         return f"{metric.name}: {str(value)[:60]!r} is no number of {metric.unit}"
-    low, high = RANGES[metric.unit]
-    if not low <= value <= high:
+    unit = UNITS[metric.unit]
+    if not unit.lowest <= value <= unit.highest:
         return f"{metric.name}: {value:g} {metric.unit} is no possible reading"
     return ""
 

@@ -6,11 +6,15 @@ from collections.abc import Iterator
 
 from hwcheck.judge.host_case import HostCase, values_of
 from hwcheck.judge.records import Finding
+from hwcheck.node.check import Check, Metric
+from hwcheck.node.checks.ecc_errors import ECC_UNCORRECTED_VOLATILE, ecc_errors
+from hwcheck.node.checks.gpu_pairs import P2P_ACCESS, P2P_STATE, P2P_WRONG_ELEMENTS, gpu_pairs
+from hwcheck.node.checks.nccl_diagnostics import DIAG_P2P, RAS_ECC, RAS_NVLINK, nccl_diagnostics
+from hwcheck.node.checks.nvlink_state import NVLINK_LINKS_INACTIVE, nvlink_state
 from hwcheck.node.collective.nccl_diag import FINE
 from hwcheck.node.reasons import remark
 from hwcheck.text import line
 
-DIAGNOSTICS, COPIES = "nccl_diagnostics", "gpu_pairs"
 CONTRADICTS = "contradicts"
 WORDS = 80
 SOURCE = (
@@ -31,12 +35,12 @@ def judge_second_opinion(host: HostCase) -> Iterator[Finding]:
     for NCCL's RAS, which reads the same counters and states as ``ecc_errors`` and ``nvlink_state``.
     """
     yield from _of_ras(host)
-    if not {DIAGNOSTICS, COPIES} <= host.answers.keys():
+    if not {nccl_diagnostics.id, gpu_pairs.id} <= host.answers.keys():
         return
-    ends = values_of(host.record, COPIES, "p2p_state")
-    access = values_of(host.record, COPIES, "p2p_access")
-    wrong = values_of(host.record, COPIES, "p2p_wrong_elements")
-    for pair, by_nccl in values_of(host.record, DIAGNOSTICS, "diag_p2p").items():
+    ends = values_of(host.record, gpu_pairs, P2P_STATE)
+    access = values_of(host.record, gpu_pairs, P2P_ACCESS)
+    wrong = values_of(host.record, gpu_pairs, P2P_WRONG_ELEMENTS)
+    for pair, by_nccl in values_of(host.record, nccl_diagnostics, DIAG_P2P).items():
         if pair not in ends or access.get(pair) is False:
             continue
         elements = wrong.get(pair)
@@ -46,7 +50,7 @@ def judge_second_opinion(host: HostCase) -> Iterator[Finding]:
             copies = "a copy hangs" if ends[pair] == "hang" else f"{elements} elements arrive wrong"
             yield Finding(
                 host=host.name,
-                check=DIAGNOSTICS,
+                check=nccl_diagnostics.id,
                 outcome="warn",
                 metric=CONTRADICTS,
                 subject=pair,
@@ -59,29 +63,29 @@ def judge_second_opinion(host: HostCase) -> Iterator[Finding]:
 
 
 def _of_ras(host: HostCase) -> Iterator[Finding]:
-    errors = _most(host, "ecc_errors", "ecc_uncorrected_volatile")
-    links = _most(host, "nvlink_state", "nvlink_links_inactive")
-    ecc = values_of(host.record, DIAGNOSTICS, "ras_ecc").get("node")
-    nvlink = values_of(host.record, DIAGNOSTICS, "ras_nvlink").get("node")
+    errors = _most(host, ecc_errors, ECC_UNCORRECTED_VOLATILE)
+    links = _most(host, nvlink_state, NVLINK_LINKS_INACTIVE)
+    ecc = values_of(host.record, nccl_diagnostics, RAS_ECC).get("node")
+    nvlink = values_of(host.record, nccl_diagnostics, RAS_NVLINK).get("node")
     if ecc == FINE and errors:
         # The other way round an error may have come in between.
         text = f"NCCL: no uncorrected errors; ecc_errors: {errors}"
-        yield _disputed(host, "ECC", text, "ecc_errors")
+        yield _disputed(host, "ECC", text, ecc_errors)
     if nvlink is not None and links is not None and (nvlink == FINE) != (links == 0):
         words = "all links active" if nvlink == FINE else line(str(nvlink), WORDS)
         text = f"NCCL: {words}; nvlink_state: {links} inactive"
-        yield _disputed(host, "NVLink", text, "nvlink_state")
+        yield _disputed(host, "NVLink", text, nvlink_state)
 
 
-def _most(host: HostCase, check: str, metric: str) -> int | None:
+def _most(host: HostCase, check: Check, metric: Metric) -> int | None:
     values = values_of(host.record, check, metric).values()
     return max((value for value in values if type(value) is int), default=None)
 
 
-def _disputed(host: HostCase, subject: str, text: str, check: str) -> Finding:
+def _disputed(host: HostCase, subject: str, text: str, check: Check) -> Finding:
     return Finding(
         host=host.name,
-        check=DIAGNOSTICS,
+        check=nccl_diagnostics.id,
         outcome="warn",
         metric=CONTRADICTS,
         subject=subject,
@@ -89,5 +93,5 @@ def _disputed(host: HostCase, subject: str, text: str, check: str) -> Finding:
         limit="warn where one calls it whole and the other does not",
         source=RAS_SOURCE,
         confidence="derived",
-        reason=remark(f"NCCL's RAS diagnostics and {check} do not agree on {subject}"),
+        reason=remark(f"NCCL's RAS diagnostics and {check.id} do not agree on {subject}"),
     )

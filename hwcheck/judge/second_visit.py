@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hwcheck.judge.expectation import BUSBW, on_a_border
+from hwcheck.judge.expectation import on_a_border
 from hwcheck.judge.host_case import HostCase, node_facts
 from hwcheck.judge.limits import judge_answer
+from hwcheck.judge.models import Models
 from hwcheck.judge.records import Finding, unmeasured
+from hwcheck.node.collective.leg_checks import BUSBW_GBPS
 from hwcheck.node.reasons import Reason, remark
 from hwcheck.results.run_folder import Run
 from hwcheck.results.site_limits import ignored
@@ -32,7 +34,7 @@ def legs_on_a_border(run: Run) -> dict[str, LegsByCheck]:
         by_check = {
             result.check: legs
             for result in record.report.results
-            if f"{result.check}.{BUSBW}" not in not_judged
+            if f"{result.check}.{BUSBW_GBPS.name}" not in not_judged
             and (legs := on_a_border(result.legs, record, facts))
         }
         if by_check:
@@ -40,7 +42,7 @@ def legs_on_a_border(run: Run) -> dict[str, LegsByCheck]:
     return by_host
 
 
-def judge_second_visit(host: HostCase) -> Iterator[Finding]:
+def judge_second_visit(host: HostCase, models: Models) -> Iterator[Finding]:
     """Yield how a second visit broke off, and what failed in it.
 
     Nobody can rely on a host that does not stand a second visit, whatever it sent.
@@ -52,7 +54,7 @@ def judge_second_visit(host: HostCase) -> Iterator[Finding]:
         second = host.second_answer(check.id) if answer.legs else None
         if second is None:
             continue
-        for finding in judge_answer(host.name, check, second, host.facts):
+        for finding in judge_answer(host.name, check, second, host.facts, models):
             if finding.outcome == "fail":
                 reason = f"when measured again: {finding.reason}".rstrip(": ")
                 yield finding._replace(reason=remark(reason))

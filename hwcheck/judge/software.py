@@ -9,11 +9,13 @@ from functools import partial
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.records import Finding
 from hwcheck.judge.versions import OLD_DAYS, floors, nccl_defects
+from hwcheck.node.checks.driver import DRIVER_VERSION, driver
+from hwcheck.node.checks.infiniband_ports import FIRMWARE, infiniband_ports
+from hwcheck.node.checks.software_versions import NCCL_VERSION, software_versions
+from hwcheck.node.checks.tool_versions import tool_versions
 from hwcheck.node.reasons import remark
 from hwcheck.node.wire import Value
 
-SOFTWARE = "software_versions"
-TOOLS = "tool_versions"
 DEFECTS_SOURCE = "hwcheck/judge/versions/nccl.yml, each row with its own source"
 ASKED = "version_floors"
 NOT_ASKED = "recorded only: the inventory declares no hwcheck_version_floors"
@@ -21,14 +23,14 @@ NOT_ASKED = "recorded only: the inventory declares no hwcheck_version_floors"
 
 def judge_nccl_defects(host: HostCase) -> Iterator[Finding]:
     """Yield what is known of the NCCL that jobs take here: a warning for what any job may meet."""
-    version = str(_values(host, SOFTWARE, "nccl_version").get("node", ""))
+    version = str(_values(host, software_versions.id, NCCL_VERSION.name).get("node", ""))
     defects = [defect for defect in nccl_defects() if defect.concerns(version)]
     for_all = [defect for defect in defects if not defect.needs]
     if not defects:
         return
     yield Finding(
         host=host.name,
-        check=SOFTWARE,
+        check=software_versions.id,
         outcome="warn" if for_all else "pass",
         metric="nccl_defects",
         value=version,
@@ -49,10 +51,15 @@ def judge_floors(host: HostCase) -> Iterator[Finding]:
         return
     asked = str(host.facts.expect.get(ASKED, ""))
     tables: list[tuple[str, str, str, Callable[[str], str]]] = [
-        ("driver", "driver_version", "driver_floor", lambda v: table.driver_problem(v, today)),
-        ("infiniband_ports", "firmware", "firmware_floor", table.firmware_problem),
+        (driver.id, DRIVER_VERSION.name, "driver_floor", lambda v: table.driver_problem(v, today)),
+        (infiniband_ports.id, FIRMWARE.name, "firmware_floor", table.firmware_problem),
         *(
-            (TOOLS, f"{tool}_version", f"{tool}_floor", partial(table.tool_problem, tool))
+            (
+                tool_versions.id,
+                f"{tool}_version",
+                f"{tool}_floor",
+                partial(table.tool_problem, tool),
+            )
             for tool in table.tools
         ),
     ]
@@ -67,7 +74,7 @@ def judge_floors(host: HostCase) -> Iterator[Finding]:
     if asked and versions and days > OLD_DAYS:
         yield Finding(
             host=host.name,
-            check="driver",
+            check=driver.id,
             outcome="warn",
             metric="floors_age_days",
             value=days,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.legs import start_hang
 from hwcheck.judge.records import Finding
+from hwcheck.node.collective.leg_checks import LEG_STATE
 from hwcheck.node.reasons import HANG, Reason
 
 LIMIT = "fail where another leg of the collective started in less than half the time"
@@ -23,7 +24,7 @@ def judge_starts(host: HostCase) -> Iterator[Finding]:
                     host=host.name,
                     check=check,
                     outcome="fail",
-                    metric="leg_state",
+                    metric=LEG_STATE.name,
                     subject=f"leg {leg.leg}",
                     value="hang",
                     limit=LIMIT,

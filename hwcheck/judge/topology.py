@@ -6,6 +6,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from hwcheck.node.checks.topology import (
+    CPU_AFFINITY,
+    GPU_NUMA_ID,
+    NIC_PATH,
+    NUMA_AFFINITY,
+    PATH,
+    PCI_ADDRESS,
+)
 from hwcheck.node.wire import Sample
 
 LEGEND = (
@@ -20,7 +28,7 @@ LEGEND = (
 """Tokens in the order in which nvidia-smi lists them, in our words."""
 
 NEAR = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
-NEAR_METRICS = ("cpu_affinity", "numa_affinity", "gpu_numa_id")
+NEAR_METRICS = (CPU_AFFINITY.name, NUMA_AFFINITY.name, GPU_NUMA_ID.name)
 UNKNOWN = "?"
 MOST_DEVICES = 64
 """GPUs, and RDMA devices: a node that names more is not believed."""
@@ -69,7 +77,7 @@ def topology_of(samples: Iterable[Sample]) -> Topology | None:
     They come from a node: what cannot be part of a matrix is left out.
     """
     values = {(sample.metric, sample.subject): str(sample.value) for sample in samples}
-    named = [subject for metric, subject in values if metric == "pci_address"]
+    named = [subject for metric, subject in values if metric == PCI_ADDRESS.name]
     gpus = sorted((s for s in named if _GPU.fullmatch(s)), key=lambda gpu: int(gpu[3:]))
     nics = [name for name in named if _NIC.fullmatch(name) and not _GPU.fullmatch(name)]
     devices = [Device(gpu.upper(), gpu, _near(values, gpu)) for gpu in gpus[:MOST_DEVICES]]
@@ -78,7 +86,7 @@ def topology_of(samples: Iterable[Sample]) -> Topology | None:
     paths = {
         pair: values[metric, subject]
         for pair, subject in pairs.items()
-        for metric in ("path", "nic_path")
+        for metric in (PATH.name, NIC_PATH.name)
         if _PATH.fullmatch(values.get((metric, subject), ""))
     }
     return Topology(tuple(devices), paths) if devices else None

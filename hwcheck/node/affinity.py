@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import Set
 
-from hwcheck.node.check import CouldNotMeasure, Gpu
+from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.node import Gpu
 
 
 def near_cpus(gpu: Gpu) -> str:

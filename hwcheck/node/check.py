@@ -1,21 +1,41 @@
-"""What a check is, and what it may ask of the node it runs on."""
+"""What a check is and may declare. What it may ask of its node is in ``node``."""
 
 from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import Callable, Iterator, Optional, Protocol, Sequence, Tuple, Type, TypeVar, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Iterator,
+    Optional,
+    Sequence,
+    Tuple,
+    Type,
+    TypeVar,
+    Union,
+)
 
 from hwcheck.node import reasons
-from hwcheck.node.collective.nccl_diag import DiagnosticsRun
-from hwcheck.node.host.protocol import NodeHost as NodeHost
-from hwcheck.node.limits import AbovePeers, Limit
-from hwcheck.node.load.records import CollectiveRun, LoadRun
-from hwcheck.node.nvml.protocol import Gpu as Gpu
-from hwcheck.node.pairs.records import PairsRun
-from hwcheck.node.quantities import Reported
+from hwcheck.node.limits import AbovePeers, Growth, Limit, Steady
 from hwcheck.node.reasons import Reason
-from hwcheck.node.wire import Leg, Request, Sample
+from hwcheck.node.wire import Leg, Sample
+
+if TYPE_CHECKING:
+    from hwcheck.node.node import Gpu as Gpu
+    from hwcheck.node.node import Node as Node
+    from hwcheck.node.node import NodeHost as NodeHost
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Import what a check may ask from where it stands now: sites' checks have it from here."""
+        if name not in ("Gpu", "Node", "NodeHost"):
+            raise AttributeError("module %r has no attribute %r" % (__name__, name))
+        from hwcheck.node import node
+
+        return getattr(node, name)
+
 
 A = TypeVar("A", bound="Unanswered")
 
@@ -58,6 +78,50 @@ class NotApplicable(Unanswered):
     CODE = reasons.NOT_APPLICABLE
 
 
+GROUPS = (
+    *("GPUs", "GPU memory", "PCIe", "NVLink, P2P", "power, clocks", "heat", "collectives"),
+    *("network", "software", "host", "other"),
+)
+"""What checks are about, in the order of the report's columns."""
+
+STAGES = ("inventory", "idle", "prove", "load", "dcgm", "collectives")
+"""The stages of an acceptance that run checks, in their order."""
+
+TIMED = ("load", "collectives")
+"""Those whose bandwidths are held against what a check says of links and software."""
+
+PROOFS = ("", "readings", "events")
+"""What of a check's answer a fault's record for the vendor has."""
+
+
+@dataclass(frozen=True)
+class Varies:
+    """Why a metric is not alike where all is well: over like hosts, GPUs of a node, or nights."""
+
+    why: str
+    hosts: bool = True
+    neighbors: bool = True
+    nights: bool = True
+
+
+BY_USE = Varies("goes by use")
+BY_RUN = Varies("goes by the run: how long the load was, and how large its messages")
+BY_TRAFFIC = Varies("goes by traffic and congestion")
+BY_AGE = Varies("goes by age: what it grew by since another night is news", nights=False)
+BY_SLOT = Varies("goes by its slot", hosts=False, nights=False)
+BY_IDENTITY = Varies("its identity: the GPUs are compared themselves")
+OWN_MAXIMUM = Varies("held against its own maximum; what it lost since is news", nights=False)
+IDLE_LINK = Varies("at idle a link slows down to save power")
+
+
+@dataclass(frozen=True)
+class Grounds:
+    """A reason of the vendor to take a GPU back where the metric fails, and who says so."""
+
+    text: str
+    source: str
+
+
 @dataclass(frozen=True)
 class Metric:
     """One quantity of a check: its unit, what it means and what it is held against.
@@ -65,6 +129,20 @@ class Metric:
     A metric with no limit is recorded, and may serve others as their reference. An answer that
     claims to be done has a ``required`` one, for every GPU where the check is ``per_gpu``. A
     percentage may name the two metrics of the check that it is the ``ratio`` of, which say more.
+
+    How far like figures lie apart is known of the ``unit`` (``units``). What else is known of a
+    metric is said here, where it is not as usual:
+
+    - ``low_is_bad``: of its figures, where neither its limits nor its unit say so.
+    - ``setting``: a number that somebody or the design sets, so it is alike or it is not.
+    - ``varies``: it is not alike where all is well.
+    - ``of_some``: why some of the GPUs of one kind have it and others do not.
+    - ``at_work``: a GPU of which it is told is at work, of a count where it is not zero.
+    - ``past``: it is held against the subject's former runs, and how.
+    - ``follows``: checks whose complaints of the same subject say already that it changed.
+    - ``fact``: what of a host or GPU it tells (``driver``), which figures go by.
+    - ``proof``: what its failing proves to the vendor.
+    - ``drawn_as``: the title under which it is drawn over the fleet's GPUs.
     """
 
     name: str
@@ -73,6 +151,25 @@ class Metric:
     limits: Tuple[Union[Limit, AbovePeers], ...] = ()
     required: bool = False
     ratio: Tuple[str, ...] = ()
+    low_is_bad: bool = False
+    setting: bool = False
+    varies: Optional[Varies] = None
+    of_some: str = ""
+    at_work: bool = False
+    past: Union[Steady, Growth, None] = None
+    follows: Tuple[str, ...] = ()
+    fact: str = ""
+    proof: Optional[Grounds] = None
+    drawn_as: str = ""
+
+
+MEANING = "meaning"
+"""A metric of this name says in words what the others of its subject mean."""
+
+
+def in_words(meaning: str) -> Metric:
+    """Return the metric of a check that says in words what its others mean."""
+    return Metric(MEANING, "", meaning, of_some="of a GPU with something to say")
 
 
 @dataclass(frozen=True)
@@ -98,6 +195,18 @@ class Check:
     hold to be taken for one: with ``per_gpu`` something of every GPU; ``legs`` are the legs that it
     times; ``optional`` names what a node may lack for the check not to apply (an
     empty text: it applies everywhere).
+
+    What others ask of a check is said here as well:
+
+    - ``group``: the column of the report that it stands in; what is none of ``GROUPS`` is the last.
+    - ``follows``: checks whose complaints say already why a host or GPU lacks what it measures.
+    - ``varies``: why it applies to one of two like hosts and not to the other. So may those of a
+      load that follow none: they go by MIG and by the number of GPUs, which are compared, and by
+      who is at work.
+    - ``explains_silence``: where it complains other quantities of a GPU are known than elsewhere.
+    - ``stage``: the one of an acceptance that runs it, where it is not that of its load.
+    - ``beside``: other stages that repeat it, since their figures are held against what it says.
+    - ``proof``: what a fault's record for the vendor has of it, one of ``PROOFS``.
     """
 
     id: str
@@ -111,6 +220,13 @@ class Check:
     legs: Tuple[str, ...] = ()
     optional: str = ""
     after_load: bool = False
+    group: str = "other"
+    follows: Tuple[str, ...] = ()
+    varies: str = ""
+    explains_silence: bool = False
+    stage: str = ""
+    beside: Tuple[str, ...] = ()
+    proof: str = ""
 
     def metric(self, name: str) -> Optional[Metric]:
         """Return the metric of that name, or None."""
@@ -127,86 +243,36 @@ def check(
     legs: Sequence[str] = (),
     optional: str = "",
     after_load: bool = False,
+    group: str = "other",
+    follows: Sequence[str] = (),
+    varies: str = "",
+    explains_silence: bool = False,
+    stage: str = "",
+    beside: Sequence[str] = (),
+    proof: str = "",
 ) -> Callable[[Function], Check]:
     """Register a function as a check (see ``Check``)."""
 
     def register(function: Function) -> Check:
         return Check(
-            function.__name__,
-            function,
-            tuple(metrics),
-            remedy,
-            gpu,
-            load,
-            inspect.getdoc(function) or "",  # python -OO leaves none
-            per_gpu,
-            tuple(legs),
-            optional,
-            after_load,
+            id=function.__name__,
+            function=function,
+            metrics=tuple(metrics),
+            remedy=remedy,
+            gpu=gpu,
+            load=load,
+            doc=inspect.getdoc(function) or "",  # python -OO leaves none
+            per_gpu=per_gpu,
+            legs=tuple(legs),
+            optional=optional,
+            after_load=after_load,
+            group=group if group in GROUPS else GROUPS[-1],
+            follows=tuple(follows),
+            varies=varies,
+            explains_silence=explains_silence,
+            stage=stage or ("load" if load else "idle"),
+            beside=tuple(beside),
+            proof=proof,
         )
 
     return register
-
-
-class Node(Protocol):
-    """The node as a check sees it."""
-
-    @property
-    def request(self) -> Request:
-        """What the controller asked."""
-
-    @property
-    def host(self) -> NodeHost:
-        """The host reader."""
-
-    def gpus(self) -> Sequence[Gpu]:
-        """Return what NVML sees. Raises CouldNotMeasure when NVML does not answer."""
-
-    def nvml_status(self) -> str:
-        """``ok``, or NVML's own error."""
-
-    def nvml_opening_s(self) -> Optional[float]:
-        """How long NVML took to open all GPUs, in s; None where nobody measured it.
-
-        Raises CouldNotMeasure when NVML does not answer.
-        """
-
-    def nvml_driver_version(self) -> str:
-        """Driver version by NVML. Raises CouldNotMeasure."""
-
-    def cuda_driver_version(self) -> str:
-        """Newest CUDA version that the driver runs (``12.8``). Raises CouldNotMeasure."""
-
-    def legs(self, collective: str) -> Iterator[Leg]:
-        """Time a collective under every leg; one comes as it ends.
-
-        Raises CouldNotMeasure, NotApplicable where MIG splits a GPU, and ``load_lock.BusyError``
-        where the node is at work.
-        """
-
-    def broken_legs(self) -> Iterator[Leg]:
-        """Run legs that are broken on purpose (see ``collective.gates``).
-
-        Raises what ``legs`` does.
-        """
-
-    def pairs(self) -> PairsRun:
-        """Have every two GPUs copy to each other. Raises what ``legs`` does."""
-
-    def diagnostics(self) -> DiagnosticsRun:
-        """Have NCCL run its own diagnostics. Raises what ``legs`` does."""
-
-    def dcgm_diag(self) -> str:
-        """Return the JSON of ``dcgmi diag``. Raises what ``legs`` does."""
-
-    def load(self) -> LoadRun:
-        """Return the load of this visit; the first to ask starts it. Raises what ``legs`` does."""
-
-    def collective_run(self) -> Optional[CollectiveRun]:
-        """Return what NVML told during this visit's collectives; None where GPUs ran none."""
-
-    def reported_under_load(self) -> Optional[Reported]:
-        """Return what the driver reported since this visit first loaded the GPUs.
-
-        None where it did not load them.
-        """

@@ -20,7 +20,8 @@ from typing import (
     Union,
 )
 
-from hwcheck.node.check import CouldNotMeasure, Gpu, Node, NotApplicable
+from hwcheck.node.check import CouldNotMeasure, NotApplicable
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.reasons import NOT_IDLE, UNREADABLE, Reason, together
 from hwcheck.node.threads import side_by_side
 from hwcheck.node.wire import Sample
@@ -98,6 +99,8 @@ def where_supported(
 
 NO_VGPU = "GPUs that are no vGPU"
 """What checks of what only a board has name as optional."""
+UP_NVLINKS = "of NVLinks that are up, which are counted"
+"""Why some of the GPUs of one kind have a metric of NVLinks alone."""
 
 
 def of_boards(node: Node, read: Callable[[Gpu], Iterator[Sample]]) -> Iterator[Sample]:

@@ -194,6 +194,42 @@ class AbovePeers:
 Limit = Union[Equal, AtLeast, AtMost]
 
 
+@dataclass(frozen=True)
+class Steady:
+    """How the figures of a metric are held against those of the subject's former runs.
+
+    ``bad`` is the side that is: 1 above, -1 below. With ``ratio`` the rest are shares, otherwise in
+    the unit. ``scatter`` is what healthy runs of one machine scatter by at least (a standard
+    deviation; ``docs/own-past.md`` has where each is from), and a change below ``least`` is not
+    worth a word.
+    """
+
+    bad: int
+    ratio: bool
+    scatter: float
+    least: float
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How the growth of a counter is held against its former growth.
+
+    It counts from ``least`` events on, where it is ``decades`` above the usual number a day: those
+    since the last run, or of all runs within the last ``window_h`` hours where they are more.
+    """
+
+    least: float
+    decades: float
+    window_h: float
+
+
+RARE = Growth(least=4, decades=0.5, window_h=3.0)
+"""Events that a healthy link does not have, or once when the node starts; more than three
+link-downs in three hours are what Azure's and Crusoe's health agents name a flapping port."""
+OFTEN = Growth(least=1000, decades=2.0, window_h=24.0)
+"""Other counters are let go as far as those of like hosts may lie apart (``units.COUNTER``)."""
+
+
 def _number(value: Value) -> float:
     if isinstance(value, (str, bool)):
         raise TypeError("a limit on a number was given %r" % str(value)[:80])

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Callable, Iterator, List, Optional, Sequence, 
 
 from hwcheck.node import load_lock, reasons
 from hwcheck.node.affinity import near_cpus
-from hwcheck.node.check import CouldNotMeasure, Gpu, NotApplicable
+from hwcheck.node.check import CouldNotMeasure, NotApplicable
 from hwcheck.node.collective.nccl_diag import DiagnosticsRun
 from hwcheck.node.gpus import mig_is_on
-from hwcheck.node.host.reader import HostReader
+from hwcheck.node.host.reader import NodeHost
 from hwcheck.node.load.records import CollectiveRun, LoadRun
+from hwcheck.node.node import Gpu
 from hwcheck.node.nvml.nvml import Nvml, opening_timeout_s
 from hwcheck.node.pairs.records import PairsRun
 from hwcheck.node.quantities import Reported
@@ -30,7 +31,7 @@ LOOK_S = 0.5
 
 
 class LiveNode:
-    """Implements ``check.Node`` over NVML, ``/proc``, ``/sys`` and torch.
+    """Implements ``node.Node`` over NVML, ``/proc``, ``/sys`` and torch.
 
     ``progress`` is told what goes on, ``recorded`` the load, and the collectives, as soon as they
     are over.
@@ -44,7 +45,7 @@ class LiveNode:
         recorded: Callable[[Recorded], None] = lambda _: None,
     ) -> None:
         self.request = request
-        self.host = HostReader(request.host_root)
+        self.host = NodeHost(request.host_root)
         self._payload = payload
         self._progress = progress
         self._recorded = recorded

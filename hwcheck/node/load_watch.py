@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Dict, List, Sequence
 
 from hwcheck.node import xids
-from hwcheck.node.check import CouldNotMeasure, NodeHost
+from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.host.facts import KernelMessage
+from hwcheck.node.node import NodeHost
 from hwcheck.node.nvml.events import EventWatch
 from hwcheck.node.quantities import Reported
 from hwcheck.node.reasons import NONE

@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, List, Mapping
 
 from hwcheck.node import checks, descendants, lifeline, load_lock
-from hwcheck.node.check import Check, CouldNotMeasure, Node, NotApplicable
+from hwcheck.node.check import Check, CouldNotMeasure, NotApplicable
 from hwcheck.node.live import LiveNode, Recorded
+from hwcheck.node.node import Node
 from hwcheck.node.reasons import CRASHED, NONE, Reason
 from hwcheck.node.wire import CheckResult, GpuFacts, Leg, Report, Request, Sample, frame, to_dict
 

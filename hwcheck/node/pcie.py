@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Callable, List, NamedTuple, Optional, Tuple
 
-from hwcheck.node.check import CouldNotMeasure, Gpu, Node, NodeHost, NotApplicable
+from hwcheck.node.check import CouldNotMeasure, NotApplicable
+from hwcheck.node.node import Gpu, Node, NodeHost
 
 
 class Place(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Dict, List, NamedTuple, Tuple
 
-from hwcheck.node.check import NodeHost
 from hwcheck.node.host.facts import RdmaPort
+from hwcheck.node.node import NodeHost
 from hwcheck.node.pcie import Place, pci_path, place_of
 
 

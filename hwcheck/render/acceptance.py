@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -26,8 +27,9 @@ from hwcheck.accept.evidence import (
 )
 from hwcheck.accept.progress import WAITING, HostProgress, exit_code, kind_of
 from hwcheck.accept.stages import STAGES, STATE
+from hwcheck.advise.catalogue import Catalogue
 from hwcheck.fold import fold
-from hwcheck.node import checks
+from hwcheck.node.check import Check
 from hwcheck.render.history import table
 from hwcheck.render.report import environment
 from hwcheck.render.wrap import Wrapped
@@ -89,6 +91,7 @@ def status(
     hosts: Mapping[str, HostProgress],
     criteria: Criteria,
     left: Sequence[StageEstimate],
+    checks: Mapping[str, Check],
     running: str = "",
 ) -> RenderableType:
     """Return the table of hosts by stages, what failed, and how long what is left takes.
@@ -106,7 +109,7 @@ def status(
             for state, folded, text in row.shown:
                 if state in BAD:
                     parts.append(Wrapped(f"{row.id} {state} on {folded}: {text}", indent=3))
-                    to_do = remedy(state, row.stage, text)
+                    to_do = remedy(checks, state, row.stage, text)
                     parts += [Wrapped(f"to do: {to_do}", indent=6)] if to_do else []
     if left:
         total = sum(each.seconds for each in left)
@@ -114,13 +117,13 @@ def status(
     return Group(*parts)
 
 
-def remedy(state: str, stage: str, text: str) -> str:
+def remedy(checks: Mapping[str, Check], state: str, stage: str, text: str) -> str:
     """Return what to do about evidence: what the check that it names knows of its failures."""
     if state != NOT_MET:
         return ""
     if stage == STATE:
         return "hwcheck provision, which makes a host what the roles' variables say"
-    check = checks.load().get(text.partition(":")[0])
+    check = checks.get(text.partition(":")[0])
     return check.remedy.fix if check else ""
 
 
@@ -256,6 +259,7 @@ def acceptance_page(
     criteria: Criteria,
     hosts: Mapping[str, HostProgress],
     results: Sequence[StageResult],
+    catalogue: Catalogue,
     left: Sequence[StageEstimate] = (),
     *,
     running: str = "",
@@ -276,7 +280,7 @@ def acceptance_page(
                     for subject, part in {**_lasting(former), **host.parts}.items()
                 }
             software.setdefault(name, {}).update(host.software)
-    template = environment("html").get_template("acceptance.html.j2")
+    template = environment("html", catalogue.templates).get_template("acceptance.html.j2")
     return template.render(
         title=title,
         criteria=criteria,
@@ -287,7 +291,7 @@ def acceptance_page(
         stages={name: STAGES[name] for name in criteria.stages},
         stage_classes=CLASSES,
         waiting=WAITING,
-        remedy=remedy,
+        remedy=partial(remedy, catalogue.checks),
         parts=parts,
         limits=_limits(criteria, results),
         software=_by_versions(software),

@@ -23,7 +23,7 @@ def comparison_html(comparison: Comparison) -> str:
     ]
     bars.sort(key=lambda bar: -abs(bar[2]))
     scale = max([LEAST_SCALE, *(abs(share) for _, _, share in bars)])
-    page = environment("html").get_template("comparison.html.j2")
+    page = environment("html", {}).get_template("comparison.html.j2")
     return page.render(
         title=compared_with(comparison),
         bars=[

@@ -6,13 +6,14 @@ to drain, who may work, of whom nothing is known and why.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hwcheck.advise.visits import alike
 from hwcheck.fold import fold
 from hwcheck.judge.records import HostVerdict, Judgement
-from hwcheck.node import checks
+from hwcheck.node.check import Check
+from hwcheck.node.checks import ON_DEMAND
 from hwcheck.render.words import gpu_names, has_exercise
 from hwcheck.results.multi_host import FABRIC
 from hwcheck.results.run_folder import HostRecord, Run
@@ -79,10 +80,10 @@ class HostGroup:
         return fold(self.hosts)
 
 
-def decide(run: Run, judgement: Judgement) -> tuple[HostGroup, ...]:
+def decide(run: Run, judgement: Judgement, checks: Mapping[str, Check]) -> tuple[HostGroup, ...]:
     """Return what becomes of every host: each is in one group, in the order of ``KINDS``."""
     records = {record.host: record for record in run.records}
-    whole = _asks_all(run.meta.checks)
+    whole = _asks_all(run.meta.checks, checks)
     hosts: dict[str, list[str]] = {}
     for verdict in judgement.hosts:
         kind = _kind(verdict, records[verdict.host], whole=whole)
@@ -124,9 +125,9 @@ def _between(fabric: Sequence[str]) -> str:
     return line(next(iter(places)), 2 * NAMES_CHARACTERS)
 
 
-def _asks_all(asked: Sequence[str]) -> bool:
+def _asks_all(asked: Sequence[str], checks: Mapping[str, Check]) -> bool:
     """Whether all was asked that is asked by default: every check, and a collective at least."""
-    usual = [check for name, check in checks.load().items() if name not in checks.ON_DEMAND]
+    usual = [check for name, check in checks.items() if name not in ON_DEMAND]
     return {check.id for check in usual if not check.legs} <= set(asked) and any(
         check.id in asked for check in usual if check.legs
     )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hwcheck import __version__
 from hwcheck.accept.fault import Fault
+from hwcheck.advise.catalogue import Template
 from hwcheck.render.report import environment
 
 ATTACH = (
@@ -14,16 +17,16 @@ ATTACH = (
 """What vendors ask for besides, with the command that makes it on the node."""
 
 
-def fault_markdown(fault: Fault) -> str:
+def fault_markdown(fault: Fault, templates: Mapping[str, Template]) -> str:
     """Return the fault in GitHub's Markdown."""
-    return _rendered("md", fault)
+    return _rendered("md", fault, templates)
 
 
-def fault_html(fault: Fault) -> str:
+def fault_html(fault: Fault, templates: Mapping[str, Template]) -> str:
     """Return the fault as a page that prints well."""
-    return _rendered("html", fault)
+    return _rendered("html", fault, templates)
 
 
-def _rendered(kind: str, fault: Fault) -> str:
-    template = environment(kind).get_template(f"fault.{kind}.j2")
+def _rendered(kind: str, fault: Fault, templates: Mapping[str, Template]) -> str:
+    template = environment(kind, templates).get_template(f"fault.{kind}.j2")
     return template.render(fault=fault, attach=ATTACH, version=__version__).rstrip() + "\n"

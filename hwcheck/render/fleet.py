@@ -16,7 +16,8 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from hwcheck.advise import causes
+from hwcheck.advise.catalogue import Catalogue
+from hwcheck.advise.causes import Rules
 from hwcheck.fold import fold
 from hwcheck.history.fleet import CODES, FleetHost, FleetNights
 from hwcheck.judge.records import OUTCOMES
@@ -72,7 +73,7 @@ class NightView:
     in_words: str
 
 
-def fleet_page(fleet: FleetNights) -> str:
+def fleet_page(fleet: FleetNights, catalogue: Catalogue) -> str:
     """Return the page. Links lead to the reports in run folders beside it."""
     hosts = sorted(fleet.hosts, key=_gravity)
     rows = (
@@ -82,7 +83,7 @@ def fleet_page(fleet: FleetNights) -> str:
     worst = next((name for name in OUTCOMES if amounts[name]), "inconclusive")
     counts = _counts(fleet)
     most = max((sum(each[name] for name in UNWELL) for each in counts), default=0)
-    template = environment("html").get_template("fleet.html.j2")
+    template = environment("html", catalogue.templates).get_template("fleet.html.j2")
     return template.render(
         worst=worst,
         verdict=_verdict(fleet, amounts),
@@ -90,9 +91,9 @@ def fleet_page(fleet: FleetNights) -> str:
         first=_day(fleet.nights[0]) if fleet.nights else "",
         last=_day(fleet.nights[-1]) if fleet.nights else "",
         width=len(fleet.nights),
-        rows=list(_rows(fleet, rows)),
+        rows=list(_rows(fleet, rows, catalogue.rules)),
         left_out=len(hosts) - len(rows),
-        open=list(_open(fleet)),
+        open=list(_open(fleet, catalogue.rules)),
         maps={name: Markup(_map(fleet, rows, colors)) for name, colors in PALETTES.items()},  # noqa: S704 - base64
         palettes=PALETTES,
         areas=list(_areas(counts, most)),
@@ -128,7 +129,7 @@ def _verdict(fleet: FleetNights, amounts: dict[str, int]) -> str:
     return f"Of {count(len(fleet.hosts), 'host')}, each at its last run: {', '.join(parts)}."
 
 
-def _rows(fleet: FleetNights, hosts: Iterable[FleetHost]) -> Iterator[RowView]:
+def _rows(fleet: FleetNights, hosts: Iterable[FleetHost], rules: Rules) -> Iterator[RowView]:
     for place, host in enumerate(hosts):
         cells = fleet.row(host)
         measured = [cell for cell in cells if cell]
@@ -141,15 +142,14 @@ def _rows(fleet: FleetNights, hosts: Iterable[FleetHost]) -> Iterator[RowView]:
             href=_report(host.run),
             since=_day(host.since) if host.since else "",
             last=_day(host.last),
-            why=_what(host) if host.outcome in OPEN else "",
+            why=_what(host, rules) if host.outcome in OPEN else "",
             in_words=f"{', '.join(shown)} of {count(len(measured), 'night')}",
         )
 
 
-def _what(host: FleetHost) -> str:
+def _what(host: FleetHost, rules: Rules) -> str:
     """Return what is open on a host: its causes, or its checks, or why there is no answer."""
-    titles = causes.load()
-    named = [titles[name].title if name in titles else line(name, 60) for name in host.causes]
+    named = [rules[name].title if name in rules else line(name, 60) for name in host.causes]
     if named:
         return "; ".join(named)
     more = f" and {len(host.checks) - MOST_CHECKS} more" if len(host.checks) > MOST_CHECKS else ""
@@ -157,12 +157,12 @@ def _what(host: FleetHost) -> str:
     return checks or line(host.reason, 160)
 
 
-def _open(fleet: FleetNights) -> Iterator[OpenView]:
+def _open(fleet: FleetNights, rules: Rules) -> Iterator[OpenView]:
     """Yield what is open: the gravest first, then what more hosts have."""
     groups: dict[tuple[str, str], list[FleetHost]] = {}
     for host in fleet.hosts:
         if host.outcome in OPEN:
-            groups.setdefault((host.outcome, _what(host)), []).append(host)
+            groups.setdefault((host.outcome, _what(host, rules)), []).append(host)
     order = sorted(groups, key=lambda key: (OUTCOMES.index(key[0]), -len(groups[key]), key[1]))
     for outcome, what in order:
         members = groups[outcome, what]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hwcheck.fold import fold
+from hwcheck.node.checks.gate_proof import GATE_ABSENT, GATE_FIRED, MEANING, gate_proof
 from hwcheck.results.run_folder import HostRecord, Run
 from hwcheck.text import line
 
-CHECK = "gate_proof"
 NAMES = {
     "gate prove_wrong": "wrong data is counted",
     "gate prove_hang": "a rank that stands still is a hang",
@@ -30,7 +30,7 @@ class GateView:
 
 def gate_views(run: Run) -> tuple[GateView, ...]:
     """Return the gates with the hosts that they came to the same on, what is wrong first."""
-    if CHECK not in run.meta.checks:
+    if gate_proof.id not in run.meta.checks:
         return ()
     groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for record in run.records:
@@ -64,19 +64,19 @@ def _gates_of(record: HostRecord) -> dict[str, tuple[str, str]]:
     reason = record.reason.text or "no answer"
     samples: dict[tuple[str, str], object] = {}
     for result in record.report.results if record.report else ():
-        if result.check == CHECK:
+        if result.check == gate_proof.id:
             reason = result.reason.text or "no answer"
             samples.update({(s.metric, s.subject): s.value for s in result.samples})
     return {gate: _state(gate, samples, line(reason)) for gate in NAMES}
 
 
 def _state(gate: str, samples: dict[tuple[str, str], object], reason: str) -> tuple[str, str]:
-    meaning = line(str(samples.get(("meaning", gate), "")))
-    fired = samples.get(("gate_fired", gate))
+    meaning = line(str(samples.get((MEANING.name, gate), "")))
+    fired = samples.get((GATE_FIRED.name, gate))
     if fired is True:
         return "proven", meaning
     if fired is False:
         return "did not fire", meaning
-    if ("gate_absent", gate) in samples:
-        return "does not apply", line(str(samples["gate_absent", gate]))
+    if (GATE_ABSENT.name, gate) in samples:
+        return "does not apply", line(str(samples[GATE_ABSENT.name, gate]))
     return "could not be proven", reason

@@ -12,54 +12,12 @@ from dataclasses import dataclass
 
 from hwcheck.fold import fold
 from hwcheck.judge.records import MULTI_HOST, OUTCOMES, TRAINING, worst
+from hwcheck.node.check import GROUPS, Check
 from hwcheck.render.view import HostView
 from hwcheck.text import line
 
-GROUPS: Mapping[str, tuple[str, ...]] = {
-    "GPUs": (
-        *("gpu_count", "gpu_lost", "gpu_model", "serials", "vbios", "inforom", "mig", "xid"),
-        *("compute_errors", "compute_mode", "dcgm_diag", "sustained_tflops", "kernel_faults"),
-        *("faults_under_load", "errors_under_load", "bar1_size", "grace_guest"),
-    ),
-    "GPU memory": ("ecc_errors", "ecc_mode", "retired_pages", "row_remap", "hbm_bandwidth"),
-    "PCIe": (
-        *("pcie_link", "pcie_link_under_load", "pcie_errors", "pcie_aer", "pcie_acs"),
-        *("pcie_uplinks", "device_to_host", "host_to_device", "iommu"),
-    ),
-    "NVLink, P2P": (
-        *("nvlink_state", "nvlink_errors", "nvswitch_fabric", "imex", "topology", "gpu_pairs"),
-        "p2p_status",
-    ),
-    "power, clocks": (
-        *("power_budget", "power_cap", "power_idle", "power_state", "power_under_load"),
-        *("application_clocks", "clocks_under_load", "throttle_reasons", "throttle_under_load"),
-        "persistence_mode",
-    ),
-    "heat": (
-        *("temperature_idle", "temperature_under_load", "thermal_margin", "thermal_slope"),
-        *("thermal_spread", "cool_down"),
-    ),
-    "collectives": (
-        *("all_reduce", "all_gather", "alltoall", "broadcast", "reduce_scatter", "sendrecv"),
-        *("nccl_diagnostics", "nccl_environment", "nccl_topology_file", "gate_proof", TRAINING),
-    ),
-    "network": (
-        *("card_links", "infiniband_ports", "partition_keys", "port_flaps", "roce_gids"),
-        *("peermem", "cabling", MULTI_HOST),
-    ),
-    "software": (
-        *("driver", "cuda_driver", "kernel", "software_versions", "tool_versions"),
-        *("container_files", "container_settings"),
-    ),
-    "host": (
-        *("cpu_governor", "disk_free", "file_systems", "host_memory", "hugepages", "memlock"),
-        *("numa_balancing", "nvme_drives", "shm_size", "stray_processes", "time_sync"),
-        *("virtualization", "parts"),
-    ),
-}
-"""Which checks stand together, in the order of the columns; ``OTHER`` has those of a site."""
-OTHER = "other"
-GROUP_OF = {check: group for group, members in GROUPS.items() for check in members}
+NO_CHECKS = {TRAINING: "collectives", MULTI_HOST: "network"}
+"""The columns of findings about the runs over several hosts and the training benchmark."""
 
 MOST_ROWS = 200
 MOST_CHECKS = 6
@@ -107,28 +65,47 @@ class HeatMap:
     left_out: str
 
 
-def heat_map(hosts: Sequence[HostView], racks: Mapping[str, str], order: Sequence[str]) -> HeatMap:
+def heat_map(
+    hosts: Sequence[HostView],
+    racks: Mapping[str, str],
+    order: Sequence[str],
+    checks: Mapping[str, Check],
+) -> HeatMap:
     """Return the map; ``racks`` by host, ``order`` is that of the inventory."""
     place = {name: at for at, name in enumerate(order)}
     by_rack: dict[str, list[HostView]] = defaultdict(list)
     for host in sorted(hosts, key=lambda host: place[host.name]):
         by_rack[racks.get(host.name, "")].append(host)
-    asked = {check for host in hosts for check in host.check_names}
-    columns = [group for group, members in GROUPS.items() if asked & set(members)]
-    columns += [OTHER] if asked - set(GROUP_OF) else []
+    group_of = _group_of(checks)
+    asked = {group_of[check] for host in hosts for check in host.check_names}
+    columns = [group for group in GROUPS if group in asked]
     unwell = [host.name for host in hosts if host.verdict.outcome != "pass"]
     shown = set(unwell[:MOST_ROWS])  # the gravest come first
     return HeatMap(
         tuple(columns),
         tuple(
-            _rack(name, by_rack[name], columns, shown) for name in sorted(by_rack, key=_by_number)
+            _rack(name, by_rack[name], columns, group_of, shown)
+            for name in sorted(by_rack, key=_by_number)
         ),
         fold(unwell[MOST_ROWS:]),
     )
 
 
-def _rack(name: str, hosts: Sequence[HostView], columns: Sequence[str], shown: set[str]) -> Rack:
-    rows = [MapRow(host, _cells(host, columns)) for host in hosts if host.verdict.outcome != "pass"]
+def _group_of(checks: Mapping[str, Check]) -> Mapping[str, str]:
+    """Return the column of each check; of one that this version does not have it is the last."""
+    groups = {check.id: check.group for check in checks.values()}
+    return defaultdict(lambda: GROUPS[-1], groups | NO_CHECKS)
+
+
+def _rack(
+    name: str,
+    hosts: Sequence[HostView],
+    columns: Sequence[str],
+    group_of: Mapping[str, str],
+    shown: set[str],
+) -> Rack:
+    unwell = [host for host in hosts if host.verdict.outcome != "pass"]
+    rows = [MapRow(host, _cells(host, columns, group_of)) for host in unwell]
     well = [host.name for host in hosts if host.verdict.outcome == "pass"]
     return Rack(
         name=line(name, 60),
@@ -140,13 +117,13 @@ def _rack(name: str, hosts: Sequence[HostView], columns: Sequence[str], shown: s
     )
 
 
-def _cells(host: HostView, columns: Iterable[str]) -> tuple[Cell, ...]:
+def _cells(host: HostView, columns: Iterable[str], group_of: Mapping[str, str]) -> tuple[Cell, ...]:
     if host.record.report is None:
         return tuple(Cell("inconclusive", 1, "nothing was measured") for _ in columns)
     bad: dict[str, dict[str, str]] = defaultdict(dict)
     for finding in host.findings:
         if finding.outcome != "pass" and not finding.waived:
-            of_group = bad[GROUP_OF.get(finding.check, OTHER)]
+            of_group = bad[group_of[finding.check]]
             of_group[finding.check] = worst((finding.outcome, of_group.get(finding.check, "pass")))
     return tuple(_cell(bad[column]) for column in columns)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hwcheck.fold import fold
 from hwcheck.judge.legs import is_clean, largest, legs_of
 from hwcheck.judge.records import Finding, Judgement
+from hwcheck.node.check import GROUPS, Check
 from hwcheck.render.shapes import drawing, path, words
 from hwcheck.results.run_folder import Run
 from hwcheck.text import binary_size, line, number
@@ -17,18 +18,6 @@ LEAST_HOSTS = 8
 BINS = 40
 WIDTH, HEIGHT, FOOT = 440.0, 70.0, 22.0
 MOST_NAMED = 6
-
-FIGURES: Mapping[tuple[str, str], str] = {
-    ("sustained_tflops", "tflops"): "matrix products",
-    ("hbm_bandwidth", "copy_gbps"): "GPU memory, copies",
-    ("host_to_device", "to_device_gbps"): "host to GPU",
-    ("device_to_host", "from_device_gbps"): "GPU to host",
-    ("power_under_load", "power_w"): "power under load",
-    ("temperature_under_load", "temperature_c"): "temperature under load",
-    ("clocks_under_load", "sm_clock_mhz"): "SM clock under load",
-    ("temperature_idle", "temperature_c"): "temperature at idle",
-}
-"""Check and metric of what is drawn of every GPU, in this order; collectives come before."""
 
 Values = Mapping[tuple[str, str], float]
 """Figures by host and subject (``gpu3``, empty for the host's own)."""
@@ -43,14 +32,16 @@ class Histogram:
     in_words: str
 
 
-def histograms(run: Run, judgement: Judgement) -> tuple[Histogram, ...]:
+def histograms(
+    run: Run, judgement: Judgement, checks: Mapping[str, Check]
+) -> tuple[Histogram, ...]:
     """Return a histogram of each figure that eight hosts have, and that is not the same on all."""
     bad: dict[tuple[str, str], list[Finding]] = {}
     for finding in judgement.findings:
         if finding.outcome in ("warn", "fail") and not finding.waived:
             bad.setdefault((finding.check, finding.host), []).append(finding)
     made = []
-    for name, unit, check, values in (*_of_legs(run), *_of_gpus(run)):
+    for name, unit, check, values in (*_of_legs(run), *_of_gpus(run, checks)):
         if len({host for host, _ in values}) < LEAST_HOSTS or len(set(values.values())) < 2:
             continue
         out = [key for key in values if _stands_out(bad.get((check, key[0]), ()), key[1])]
@@ -71,8 +62,15 @@ def _of_legs(run: Run) -> Iterator[tuple[str, str, str, Values]]:
         yield f"busbw, {collective} at {binary_size(size_bytes)}", "GB/s", collective, values
 
 
-def _of_gpus(run: Run) -> Iterator[tuple[str, str, str, Values]]:
-    by_figure: dict[tuple[str, str], dict[tuple[str, str], float]] = {key: {} for key in FIGURES}
+def _of_gpus(run: Run, checks: Mapping[str, Check]) -> Iterator[tuple[str, str, str, Values]]:
+    """Yield what is drawn of every GPU, in the order of the report's groups."""
+    titles = {
+        (check.id, metric.name): metric.drawn_as
+        for check in sorted(checks.values(), key=lambda check: GROUPS.index(check.group))
+        for metric in check.metrics
+        if metric.drawn_as
+    }
+    by_figure: dict[tuple[str, str], dict[tuple[str, str], float]] = {key: {} for key in titles}
     units: dict[tuple[str, str], str] = {}
     for record in run.records:
         for result in record.report.results if record.report else ():
@@ -83,7 +81,7 @@ def _of_gpus(run: Run) -> Iterator[tuple[str, str, str, Values]]:
                     units[key] = line(sample.unit, 20)
     for key, values in by_figure.items():
         if values:
-            yield FIGURES[key], units[key], key[0], values
+            yield titles[key], units[key], key[0], values
 
 
 def _stands_out(findings: Iterable[Finding], subject: str) -> bool:

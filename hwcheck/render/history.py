@@ -35,6 +35,7 @@ BARS = "▁▂▃▄▅▆▇█"
 SPARKS = 30
 MOST_CHANGES = 40
 TITLES = {
+    "option": "Asked differently; figures that depend on it are not compared",
     "outcome": "Outcomes",
     "name": "Names",
     "GPU": "GPUs",

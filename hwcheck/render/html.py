@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
@@ -17,7 +17,7 @@ from hwcheck.advise.assessment import Assessment
 from hwcheck.advise.places import place
 from hwcheck.fold import fold
 from hwcheck.judge.legs import is_clean, largest
-from hwcheck.node import checks
+from hwcheck.node.check import Check
 from hwcheck.node.wire import Leg, SizeTiming
 from hwcheck.render.heat_map import heat_map
 from hwcheck.render.histograms import Histogram, histograms
@@ -96,17 +96,17 @@ class HostDetails:
 
 def html(assessment: Assessment) -> str:
     """Return the page as text, the same for the same assessment."""
-    run = assessment.run
+    run, catalogue = assessment.run, assessment.catalogue
     hosts = list(host_views(assessment))
     brief = len(hosts) > DETAILED_HOSTS
     bad = [host for host in hosts if host.verdict.outcome != "pass"]
     shown = bad if brief else hosts
     rows = bad[:MOST_ROWS] if len(hosts) > MOST_ROWS else hosts
     in_table = {host.name for host in rows}
-    plot = step_plot(assessment.training) if assessment.training else None
+    plot = step_plot(assessment.training, catalogue.models) if assessment.training else None
     racks = {host.name: host.rack for host in run.meta.hosts}
     visits = timeline(run, assessment.judgement)
-    script = environment("html").get_template("report.js.j2").render()
+    script = environment("html", catalogue.templates).get_template("report.js.j2").render()
     return render(
         "html",
         assessment,
@@ -118,15 +118,17 @@ def html(assessment: Assessment) -> str:
         no_row=[host.name for host in hosts if host.name not in in_table],
         details=list(_details(shown[:MOST_SECTIONS], assessment, brief=brief)),
         sections={host.name for host in shown[:MOST_SECTIONS]},
-        map=heat_map(hosts, racks, [host.name for host in run.meta.hosts]),
+        map=heat_map(hosts, racks, [host.name for host in run.meta.hosts], catalogue.checks),
         racks=racks if any(racks.values()) else {},
-        histograms=[_marked(each) for each in histograms(run, assessment.judgement)],
+        histograms=[
+            _marked(each) for each in histograms(run, assessment.judgement, catalogue.checks)
+        ],
         timeline=visits,
         timeline_svg=Markup(visits.svg) if visits else "",  # noqa: S704 (its texts are escaped)
         script=Markup(script),  # noqa: S704 (our own file)
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         no_section=[host.name for host in shown[MOST_SECTIONS:]],
-        limits=list(_limits(run)),
+        limits=list(_limits(run, catalogue.checks)),
         has_busbw=any(host.busbw for host in rows),
         brief=brief,
         limit=DETAILED_HOSTS,
@@ -145,16 +147,15 @@ def _marked(histogram: Histogram) -> tuple[Histogram, Markup]:
     return histogram, Markup(histogram.svg)  # noqa: S704 (its texts are escaped)
 
 
-def _limits(run: Run) -> Iterator[LimitView]:
-    registry = checks.load()
+def _limits(run: Run, checks: Mapping[str, Check]) -> Iterator[LimitView]:
     of_site = [(host.name, host.limits) for host in run.meta.hosts if host.limits]
     for name in run.meta.checks:
-        if name not in registry:
+        if name not in checks:
             continue
-        for metric in registry[name].metrics:
+        for metric in checks[name].metrics:
             for limit in metric.limits:
                 yield LimitView(name, metric.name, limit.text(), limit.source, limit.confidence)
-        for metric_name, text, source, hosts in in_force(of_site, registry[name]):
+        for metric_name, text, source, hosts in in_force(of_site, checks[name]):
             on = f"{text} (on {fold(hosts)})"
             yield LimitView(name, metric_name, on, line(source), "inventory")
 

@@ -17,6 +17,7 @@ from hwcheck.judge.interconnect import links_of
 from hwcheck.judge.legs import PLAUSIBLE_BUSBW_GBPS, legs_of
 from hwcheck.judge.prediction import COLLECTIVES, predict
 from hwcheck.judge.records import Judgement
+from hwcheck.node.collective.leg_checks import ALGBW_GBPS, BUSBW_GBPS
 from hwcheck.node.wire import Leg
 from hwcheck.render.svg import INK, Plot, drawing, inline_svg
 from hwcheck.render.view import collective_order
@@ -38,7 +39,7 @@ LEG_LOOKS = {
 """Color, marker and name of each known leg. The colors are stand-ins for the page's own."""
 
 MOST_PLOTS = 4
-BANDWIDTHS = ("busbw_gbps", "algbw_gbps")
+BANDWIDTHS = (BUSBW_GBPS.name, ALGBW_GBPS.name)
 LARGEST_SIZE = 2**50
 
 MOST_OUTLIERS = 4

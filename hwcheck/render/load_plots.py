@@ -13,10 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hwcheck.advise.assessment import Assessment
-from hwcheck.judge.readings import RANGES
 from hwcheck.judge.records import Judgement, worst
-from hwcheck.node import checks
+from hwcheck.node.check import Check, Metric
+from hwcheck.node.checks.clocks_under_load import APPLICATION_SM_CLOCK_MHZ
+from hwcheck.node.checks.power_under_load import POWER_LIMIT_W
+from hwcheck.node.checks.temperature_under_load import TEMPERATURE_SLOWDOWN_C
 from hwcheck.node.load.records import Series
+from hwcheck.node.units import UNITS
 from hwcheck.render.svg import INK, Plot, drawing, inline_svg
 from hwcheck.results.run_folder import HostRecord, Run
 from hwcheck.results.series import VisitSeries
@@ -58,7 +61,7 @@ Points = list[tuple[float, float]]
 
 @dataclass(frozen=True)
 class Strip:
-    """One quantity: its column, unit and label, and the metric of a check that bounds it or "".
+    """One quantity: its column, unit and label, and the metric that bounds it.
 
     Where several samples make one point, ``keep`` (max or min) says which of them is shown.
     """
@@ -66,15 +69,15 @@ class Strip:
     column: str
     unit: str
     label: str
-    bound: str
+    bound: Metric | None
     keep: str = "max"
 
 
 STRIPS = (
-    Strip("power_w", "W", "power, W", "power_limit_w"),
-    Strip("temperature_c", "C", "temperature, C", "temperature_slowdown_c"),
-    Strip("memory_temperature_c", "C", "memory, C", ""),
-    Strip("sm_clock_mhz", "MHz", "SM clock, MHz", "application_sm_clock_mhz", "min"),
+    Strip("power_w", "W", "power, W", POWER_LIMIT_W),
+    Strip("temperature_c", "C", "temperature, C", TEMPERATURE_SLOWDOWN_C),
+    Strip("memory_temperature_c", "C", "memory, C", None),
+    Strip("sm_clock_mhz", "MHz", "SM clock, MHz", APPLICATION_SM_CLOCK_MHZ, "min"),
 )
 
 
@@ -84,9 +87,10 @@ def load_plots(assessment: Assessment) -> tuple[Plot, ...]:
     An exercise on the CPU and work without a plausible sample are left out.
     """
     records = {record.host: record for record in assessment.run.records}
-    marks_by_host = _marks_by_host(assessment.judgement)
+    checks = assessment.catalogue.checks
+    marks_by_host = _marks_by_host(assessment.judgement, checks)
     plots = []
-    for host in drawn_hosts(assessment.run, assessment.judgement):
+    for host in drawn_hosts(assessment.run, assessment.judgement, checks):
         observed = assessment.series.get(host, VisitSeries())
         drawn, marks = stretches(observed), marks_by_host.get(host, {})
         if drawn:
@@ -96,7 +100,7 @@ def load_plots(assessment: Assessment) -> tuple[Plot, ...]:
     return tuple(plots)
 
 
-def drawn_hosts(run: Run, judgement: Judgement) -> tuple[str, ...]:
+def drawn_hosts(run: Run, judgement: Judgement, checks: Mapping[str, Check]) -> tuple[str, ...]:
     """Return the hosts whose load is worth a picture; whether they had one is not known here.
 
     In a larger run those that failed or warned at work, failures first, 20 at most.
@@ -104,15 +108,18 @@ def drawn_hosts(run: Run, judgement: Judgement) -> tuple[str, ...]:
     if len(run.records) <= FEW_HOSTS:
         return tuple(record.host for record in run.records)
     outcomes = {
-        host: worst(_outcomes(marks).values()) for host, marks in _marks_by_host(judgement).items()
+        host: worst(_outcomes(marks).values())
+        for host, marks in _marks_by_host(judgement, checks).items()
     }
     bad = [record.host for record in run.records if outcomes.get(record.host) in SIGNS]
     return tuple(sorted(bad, key=lambda host: outcomes[host] != "fail")[:MOST_HOSTS])
 
 
-def _marks_by_host(judgement: Judgement) -> dict[str, dict[str, dict[str, str]]]:
+def _marks_by_host(
+    judgement: Judgement, checks: Mapping[str, Check]
+) -> dict[str, dict[str, dict[str, str]]]:
     """Return the marks of each host that has any but passes."""
-    of_load = {name for name, check in checks.load().items() if check.load}
+    of_load = {name for name, check in checks.items() if check.load}
     marks: dict[str, dict[str, dict[str, str]]] = {}
     for finding in judgement.not_passed:
         if finding.check in of_load:
@@ -178,8 +185,7 @@ def _by_number(gpus: Iterable[str]) -> list[str]:
 
 
 def _is_plausible(value: float, unit: str) -> bool:
-    low, high = RANGES[unit]
-    return low <= value <= high
+    return UNITS[unit].lowest <= value <= UNITS[unit].highest
 
 
 def _points(series: Series, subject: str, strip: Strip) -> Points:
@@ -205,7 +211,7 @@ def _points(series: Series, subject: str, strip: Strip) -> Points:
 
 def bounds_of(record: HostRecord) -> Bounds:
     """Return what a host's own samples say of the bounds that are drawn."""
-    units = {strip.bound: strip.unit for strip in STRIPS}
+    units = {strip.bound.name: strip.unit for strip in STRIPS if strip.bound}
     return {
         (sample.metric, sample.subject): float(sample.value)
         for result in (record.report.results if record.report else ())
@@ -235,7 +241,8 @@ def load_svg(drawn: Sequence[Stretch], bounds: Bounds, outcomes: Mapping[str, st
         for axes, strip in zip(panels, strips, strict=True):
             for place, gpu in enumerate(gpus):
                 at = place * length * (1 + GAP)
-                _draw_bound(axes, bounds.get((strip.bound, gpu)), (at, length))
+                bound = bounds.get((strip.bound.name, gpu)) if strip.bound else None
+                _draw_bound(axes, bound, (at, length))
                 for stretch in drawn:
                     shift = at - stretch.begin_s
                     _draw_line(axes, stretch.points(strip, gpu), shift, outcomes.get(gpu, ""))

@@ -169,9 +169,9 @@ def _settings_and_ways(record: MultiHostRecord) -> Iterator[str]:
         yield f"{fold(hosts)}: {line(text)}"
     ways: dict[str, int] = {}
     for run in record.runs:
-        for text in {in_words(each.facts) for each in run.transport}:
+        for text in dict.fromkeys(in_words(each.facts) for each in run.transport):
             ways[text] = ways.get(text, 0) + 1
-    shown = sorted(ways, key=lambda text: -ways[text])[:MOST_WAYS]
+    shown = sorted(ways, key=lambda text: (-ways[text], text))[:MOST_WAYS]
     yield from (f"{line(text)} (in {count(ways[text], 'run')})" for text in shown)
     if len(ways) > MOST_WAYS:
         yield f"and {len(ways) - MOST_WAYS} more ways of the data, see group.json"

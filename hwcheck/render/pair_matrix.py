@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from hwcheck.node.checks.gpu_pairs import P2P_COPY_GBPS, P2P_STATE, gpu_pairs
 from hwcheck.node.wire import Sample
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import number
@@ -18,8 +19,6 @@ LEGEND = (
     "Shades are by the share of the median of all pairs: none from 95 %, \u25bd below 85 %, "
     "\u25bc below 60 %, \u2715 no figure."
 )
-
-GPU_CHECK, GPU_METRIC = "gpu_pairs", "p2p_copy_gbps"
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ def _cell(same: bool, figure: float | str | None, middle: float) -> tuple[str, s
 def gpu_pair_matrix(record: HostRecord) -> PairMatrix | None:
     """Return the copies between the GPUs of a host; None where they were not measured."""
     results = record.report.results if record.report else ()
-    samples = next((result.samples for result in results if result.check == GPU_CHECK), ())
+    samples = next((result.samples for result in results if result.check == gpu_pairs.id), ())
     gpus = [f"gpu{gpu.index}" for gpu in record.report.gpus] if record.report else []
     figures = dict(_figures(samples, set(gpus)))
     if not figures:
@@ -75,8 +74,8 @@ def _figures(
         one, _, other = sample.subject.partition("-")
         if one not in gpus or other not in gpus:
             continue
-        if sample.metric == GPU_METRIC and type(sample.value) in (int, float):
+        if sample.metric == P2P_COPY_GBPS.name and type(sample.value) in (int, float):
             made.append(((one, other), float(sample.value)))
-        elif sample.metric == "p2p_state" and sample.value == "hang":
+        elif sample.metric == P2P_STATE.name and sample.value == "hang":
             made.append(((one, other), "hang"))
     return made

@@ -7,7 +7,7 @@ is escaped for its format unless it was made by a filter of this module; no temp
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,6 +15,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from hwcheck.advise.assessment import Assessment
+from hwcheck.advise.catalogue import Template
 from hwcheck.advise.nccl_files import nccl_env
 from hwcheck.fold import fold
 from hwcheck.judge.coverage import gaps
@@ -68,8 +69,9 @@ def render(
     ``layout`` is what only this kind of report is given: what there is room for.
     """
     run, judgement, advice = assessment.run, assessment.judgement, assessment.advice
-    multi_host, groups = assessment.multi_host, decide(run, judgement)
-    template = environment(kind).get_template(f"report.{kind}.j2")
+    catalogue = assessment.catalogue
+    multi_host, groups = assessment.multi_host, decide(run, judgement, catalogue.checks)
+    template = environment(kind, catalogue.templates).get_template(f"report.{kind}.j2")
     return template.render(
         run=run,
         judgement=judgement,
@@ -84,15 +86,13 @@ def render(
         gates=gate_views(run),
         topology=topologies(run),
         multi_host=multi_host_view(multi_host, judgement.findings) if multi_host else None,
-        training=training_view(assessment.training) if assessment.training else None,
+        training=training_view(assessment.training, catalogue.models)
+        if assessment.training
+        else None,
         waivers=waiver_views(judgement),
         hosts=hosts,
         **layout,
     )
-
-
-SITE: dict[str, tuple[str, str]] = {}
-"""The templates of the site in use (``hwcheck.site``), by name: the text, and its file."""
 
 
 def _figure(finding: Finding) -> str:
@@ -104,18 +104,18 @@ def _wrappable(names: str) -> Markup:
     return Markup(_COMMA.sub(",<wbr>", escape(names)))  # noqa: S704 (escaped)
 
 
-def environment(kind: str) -> jinja2.Environment:
-    """Return Jinja's environment for ``html`` or ``md``: a site's templates come before ours."""
-    return _environment(kind, tuple(SITE.items()))
+def environment(kind: str, templates: Mapping[str, Template]) -> jinja2.Environment:
+    """Return Jinja's environment for ``html`` or ``md``: these templates come before ours."""
+    return _environment(kind, tuple(templates.items()))
 
 
 @cache
-def _environment(kind: str, site: tuple[tuple[str, tuple[str, str]], ...]) -> jinja2.Environment:
+def _environment(kind: str, templates: tuple[tuple[str, Template], ...]) -> jinja2.Environment:
     """Return the environment, which is made here and nowhere else."""
-    texts = dict(site)
+    by_name = dict(templates)
 
     def of_site(name: str) -> tuple[str, str | None, None] | None:
-        return (*texts[name], None) if name in texts else None
+        return (*by_name[name], None) if name in by_name else None
 
     of_hwcheck = jinja2.PackageLoader("hwcheck.render")
     made = jinja2.Environment(

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from hwcheck.advise.assessment import Assessment
 from hwcheck.judge.legs import legs_of
 from hwcheck.judge.records import worst
+from hwcheck.node.collective.leg_checks import BUSBW_GBPS
 from hwcheck.node.wire import Leg, Value
 from hwcheck.text import line
 
@@ -50,7 +51,7 @@ def _sizes(host: str, leg: Leg) -> Iterator[Row]:
             if size is not None:
                 for metric, value, unit in (
                     ("time_us", size.time_us, "us"),
-                    ("busbw_gbps", size.busbw_gbps, "GB/s"),
+                    (BUSBW_GBPS.name, size.busbw_gbps, "GB/s"),
                 ):
                     what = (host, collective, subject, f"{metric}{where}")
                     yield (*what, value, unit, size.size_bytes, "")

@@ -9,6 +9,7 @@ from hwcheck.advise.assessment import Assessment
 from hwcheck.advise.records import Diagnosis, NcclAdvice
 from hwcheck.advise.training_figures import figures_of, sentences
 from hwcheck.judge.coverage import gaps, percent_of
+from hwcheck.judge.models import Models
 from hwcheck.judge.records import OUTCOMES, Finding
 from hwcheck.render import words
 from hwcheck.render.decision import decide, decision
@@ -26,9 +27,10 @@ def summary(assessment: Assessment) -> dict[str, Any]:
     trained.
     """
     run, judgement, advice = assessment.run, assessment.judgement, assessment.advice
+    catalogue = assessment.catalogue
     multi_host = assessment.multi_host
     exercised = [record.host for record in run.records if words.has_exercise(record)]
-    groups = decide(run, judgement)
+    groups = decide(run, judgement, catalogue.checks)
     by_outcome = {
         name: [host.host for host in judgement.hosts if host.outcome == name] for name in OUTCOMES
     }
@@ -93,7 +95,11 @@ def summary(assessment: Assessment) -> dict[str, Any]:
         "gates": [_gate(gate) for gate in gate_views(run)],
         "exercise": {"hosts": exercised, "meaning": words.EXERCISE if exercised else ""},
         **({"group": _multi_host(multi_host)} if multi_host else {}),
-        **({"training": _training(assessment.training)} if assessment.training else {}),
+        **(
+            {"training": _training(assessment.training, catalogue.models)}
+            if assessment.training
+            else {}
+        ),
     }
 
 
@@ -145,19 +151,19 @@ def _multi_host(record: MultiHostRecord) -> dict[str, Any]:
     }
 
 
-def _training(record: TrainingRecord) -> dict[str, Any]:
+def _training(record: TrainingRecord, models: Models) -> dict[str, Any]:
     return {
         "model": asdict(record.model),
         "dtype": record.dtype,
         "finished": record.finished,
         "absent": dict(record.absent),
-        "sentences": list(sentences(record)),
-        "runs": [_training_run(record, run) for run in record.runs],
+        "sentences": list(sentences(record, models)),
+        "runs": [_training_run(record, run, models) for run in record.runs],
     }
 
 
-def _training_run(record: TrainingRecord, run: TrainingRun) -> dict[str, Any]:
-    figures = figures_of(record, run)
+def _training_run(record: TrainingRecord, run: TrainingRun, models: Models) -> dict[str, Any]:
+    figures = figures_of(record, run, models)
     derived = {**asdict(figures), "exposed_s": figures.exposed_s} if figures else {}
     return {
         "hosts": list(run.hosts),

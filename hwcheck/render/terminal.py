@@ -39,7 +39,7 @@ def terminal(assessment: Assessment, folder: Path | None = None) -> RenderableTy
     All text is ``Text``, so markup from a node stays text.
     """
     run, judgement, advice = assessment.run, assessment.judgement, assessment.advice
-    groups = decide(run, judgement)
+    groups = decide(run, judgement, assessment.catalogue.checks)
     parts: list[RenderableType] = [
         Wrapped((decision(groups, judgement.fabric), words.STYLES[judgement.outcome])),
         Wrapped(words.verdict(judgement)),
@@ -66,7 +66,7 @@ def terminal(assessment: Assessment, folder: Path | None = None) -> RenderableTy
         text = multi_host_line(multi_host_view(assessment.multi_host, findings))
         parts += [Text(), Wrapped(("Between hosts: ", "bold"), text)]
     if assessment.training is not None:
-        parts += _training(training_view(assessment.training))
+        parts += _training(training_view(assessment.training, assessment.catalogue.models))
     gates = gate_views(run)
     if gates:
         parts += [Text(), Text("Proven gates", style="bold")]

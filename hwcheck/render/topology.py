@@ -9,12 +9,12 @@ from markupsafe import Markup
 
 from hwcheck.fold import fold
 from hwcheck.judge.topology import legend_lines, matrix_rows, nic_lines, topology_of
+from hwcheck.node.checks.topology import topology
 from hwcheck.node.wire import Sample
 from hwcheck.render.svg import Plot
 from hwcheck.render.topology_drawing import draw, in_words
 from hwcheck.results.run_folder import HostRecord, Run
 
-CHECK = "topology"
 MOST_GROUPS = 16
 """In a fleet of unlike hosts the rest is named only; the run folder has every matrix."""
 
@@ -75,7 +75,7 @@ def drawn_host(record: HostRecord, bad: Collection[str]) -> Plot | None:
 
 def _samples(record: HostRecord) -> Sequence[Sample]:
     results = record.report.results if record.report else ()
-    return next((result.samples for result in results if result.check == CHECK), ())
+    return next((result.samples for result in results if result.check == topology.id), ())
 
 
 def _matrix(samples: Iterable[Sample]) -> str:

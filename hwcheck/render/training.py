@@ -14,6 +14,7 @@ from hwcheck.advise.training_figures import (
     staged,
 )
 from hwcheck.fold import fold
+from hwcheck.judge.models import Models
 from hwcheck.node.load import records
 from hwcheck.node.training.strategies import CONTROLS, label_of
 from hwcheck.render.svg import INK, Plot, drawing, inline_svg
@@ -103,7 +104,7 @@ class TrainingView:
     source: str = f"{PUBLISHED[-1].source}; the row of one GPU by {PUBLISHED[0].source}"
 
 
-def training_view(record: TrainingRecord) -> TrainingView:
+def training_view(record: TrainingRecord, models: Models) -> TrainingView:
     """Return the view of a record; deterministic."""
     shape = record.model
     tf32 = f", TF32 {'on' if record.tf32 else 'off'}" if record.dtype == "fp32" else ""
@@ -116,23 +117,23 @@ def training_view(record: TrainingRecord) -> TrainingView:
             f"a loss may differ by {record.tolerance:g} of that of one process"
         ),
         exercise=EXERCISE if any(not each.gpus for each in record.sets) else "",
-        tables=tuple(_tables(record)),
-        sentences=tuple(sentences(record)),
+        tables=tuple(_tables(record, models)),
+        sentences=tuple(sentences(record, models)),
         remarks=tuple(_remarks(record)),
         controls=tuple(_controls(record)),
     )
 
 
-def _tables(record: TrainingRecord) -> Iterator[TrainingTable]:
+def _tables(record: TrainingRecord, models: Models) -> Iterator[TrainingTable]:
     for each in record.sets:
         runs = [run for run in record.runs if run.hosts == each.hosts]
         asked = [run for run in runs if run.strategy not in CONTROLS]
         what = f"{each.gpus} x {line(each.gpu, 80)}" if each.gpus else "CPU"
         yield TrainingTable(
             f"{fold(each.hosts)}: {what}, torch {line(each.torch, 40)}",
-            tuple(_row(record, run) for run in asked if run.state != "not_applicable"),
+            tuple(_row(record, run, models) for run in asked if run.state != "not_applicable"),
             tuple(_not_applicable([run for run in asked if run.state == "not_applicable"])),
-            tuple(_guide(record, runs)),
+            tuple(_guide(record, runs, models)),
         )
 
 
@@ -145,8 +146,8 @@ def _not_applicable(runs: list[TrainingRun]) -> Iterator[InapplicableRuns]:
         yield InapplicableRuns(tuple(of_these), ranks, reason)
 
 
-def _row(record: TrainingRecord, run: TrainingRun) -> StepRow:
-    figures = figures_of(record, run)
+def _row(record: TrainingRecord, run: TrainingRun, models: Models) -> StepRow:
+    figures = figures_of(record, run, models)
     name, groups = _name(run), str(run.degrees) if run.sequences else ""
     if figures is None:
         reason = f"{run.state.replace('_', ' ')}: {line(run.reason, 1000)}"
@@ -182,7 +183,7 @@ def _milliseconds(seconds: float) -> str:
     return f"{number(float(f'{seconds * 1e3:.3g}'))} ms"
 
 
-def _guide(record: TrainingRecord, runs: list[TrainingRun]) -> Iterator[GuideRow]:
+def _guide(record: TrainingRecord, runs: list[TrainingRun], models: Models) -> Iterator[GuideRow]:
     """Yield the published rows beside ours of the fewest ranks."""
     alone = PUBLISHED[0].seconds
     ranks = min((run.ranks for run in runs if run.ranks > 1), default=0)
@@ -193,7 +194,7 @@ def _guide(record: TrainingRecord, runs: list[TrainingRun]) -> Iterator[GuideRow
                 figures
                 for run in runs
                 if (run.strategy, run.leg, run.ranks) == (row.strategy, row.leg, many)
-                and (figures := figures_of(record, run)) is not None
+                and (figures := figures_of(record, run, models)) is not None
             ),
             None,
         )
@@ -250,7 +251,7 @@ def _held_down(record: TrainingRecord) -> Iterator[str]:
 COMPUTE, EXPOSED, MEMORY = "#000021", "#000022", "#000023"
 
 
-def step_plot(record: TrainingRecord) -> Plot | None:
+def step_plot(record: TrainingRecord, models: Models) -> Plot | None:
     """Return bars of a step by strategy and leg, computing and exposed communication, and memory.
 
     None where nothing was timed. Of many sets of hosts the first is drawn.
@@ -259,7 +260,7 @@ def step_plot(record: TrainingRecord) -> Plot | None:
         (_name(run), run.ranks, figures)
         for run in record.runs
         if record.sets and run.hosts == record.sets[0].hosts and run.strategy not in CONTROLS
-        if (figures := figures_of(record, run)) is not None
+        if (figures := figures_of(record, run, models)) is not None
     ][:MOST_BARS]
     if not bars:
         return None

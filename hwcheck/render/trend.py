@@ -94,7 +94,7 @@ def trend_html(trend: Trend) -> str:
         svg = inline_svg(figure, COLORS)
     from hwcheck.render.report import environment  # not above: Jinja is for pages
 
-    page = environment("html").get_template("trend.html.j2")
+    page = environment("html", {}).get_template("trend.html.j2")
     return page.render(
         title=title(trend),
         svg=Markup(svg),  # noqa: S704 (what is in it has lost what means anything to HTML)

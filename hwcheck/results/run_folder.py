@@ -33,6 +33,9 @@ from hwcheck.results.waivers import Waiver
 
 FORMAT = 1
 
+ASKED = ("checks", "profile", "inventory", "limit", "timing", "site", "sweep", "acceptance")
+"""What ``run.json`` says once: under ``options``, or beside the rest in runs of former versions."""
+
 HOST_STATES = ("reported", "partial", "unreachable", "invalid", "lost", "not_visited")
 """reported: a whole report. partial: some results, then the connection or the time ran out.
 unreachable: no visit. invalid: an answer that cannot be trusted. lost: a visit without a result.
@@ -40,6 +43,9 @@ not_visited: the run was stopped before its turn."""
 
 SECOND_VISITS = "again"
 """The folder of second visits in a run folder."""
+
+SITE = "site"
+"""The folder of the site's files in a run folder."""
 
 GOLDEN = "golden.json"
 """The hosts of an acceptance that a run's hosts are held against."""
@@ -98,7 +104,8 @@ class RunMeta:
     ``site`` are the files of the site's folder that were in use, ``checks/fans.py``, each with its
     SHA-256; they lie in ``site/`` of the run folder. ``sweep`` has the ``id`` and the ``level`` of
     the sweep that the run is part of, and is empty for one by hand; ``acceptance`` likewise the
-    ``id`` and the ``stage``.
+    ``id`` and the ``stage``. ``options`` are all that was asked, as ``hwcheck.run.options`` has
+    them; runs of former versions have none.
     """
 
     id: str
@@ -113,6 +120,7 @@ class RunMeta:
     site: Mapping[str, str] = field(default_factory=dict)
     sweep: Mapping[str, str] = field(default_factory=dict)
     acceptance: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
     finished: str = ""
     interrupted: bool = False
     version: str = __version__
@@ -121,11 +129,23 @@ class RunMeta:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunMeta:
         """Rebuild from the (schema-checked) content of ``run.json``."""
-        rest = dict(data)
+        rest = {**_asked(data), **data}
         rest["checks"] = tuple(rest["checks"])
         rest["hosts"] = tuple(map(HostPlan.from_dict, rest["hosts"]))
         rest["timing"] = Timing.from_dict(rest.get("timing", {}))
         return cls(**rest)
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the content of ``run.json``, which says each thing once."""
+        data = to_dict(self)
+        left_out = _asked(data) if self.options else ("options",)
+        return {name: value for name, value in data.items() if name not in left_out}
+
+
+def _asked(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the ``options`` in a ``run.json`` say of ``ASKED``."""
+    options = data.get("options", {})
+    return {name: options[name] for name in ASKED if name in options}
 
 
 def given_up(scheduler_says: str) -> Reason:
@@ -219,7 +239,7 @@ class RunFolder:
         """
         started = utc_now()
         meta = replace(meta, id=folder_name(started), started=started)
-        problem = schema_problem(to_dict(meta), "run")
+        problem = schema_problem(meta.to_record(), "run")
         if problem:  # found now, and not when every host has been loaded
             raise UsageError(f"this run cannot be recorded: {problem}")
         folder = cls(out / meta.id, meta)
@@ -262,6 +282,12 @@ class RunFolder:
             with writing_to(self.path):
                 replace_text(self.path / GOLDEN, to_json({"hosts": golden}) + "\n")
 
+    def write_site(self, files: Mapping[str, bytes]) -> None:
+        """Keep the files of the site, where it has any. Raises DiskError."""
+        if files:
+            with writing_to(self.path):
+                save_site(files, self.path / SITE)
+
     def append_log(self, host: str, text: str) -> None:
         """Add to ``nodes/<host>.log``. Raises DiskError."""
         log = self.path / "nodes" / f"{host}.log"
@@ -286,8 +312,19 @@ class RunFolder:
         return tuple(host for host in self.meta.hosts if host.name in hosts)
 
     def _replace_meta(self) -> None:
-        text = json.dumps(to_dict(self.meta), indent=1, allow_nan=False) + "\n"
+        text = json.dumps(self.meta.to_record(), indent=1, allow_nan=False) + "\n"
         replace_text(self.path / "run.json", text)
+
+
+def save_site(files: Mapping[str, bytes], folder: Path) -> None:
+    """Write files, ``checks/fans.py``, so that nobody else may write to them. Raises OSError."""
+    kinds = sorted({name.partition("/")[0] for name in files})
+    for path in (folder, *(folder / kind for kind in kinds)):
+        path.mkdir()
+        path.chmod(0o755)
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+        (folder / name).chmod(0o644)
 
 
 def write_rendered(path: Path, files: Mapping[str, str], anew: str = "") -> None:
@@ -315,6 +352,12 @@ def write_rendered(path: Path, files: Mapping[str, str], anew: str = "") -> None
                 old.unlink()
 
 
+def read_meta(path: Path) -> RunMeta | None:
+    """Read the ``run.json`` of a run folder; None where there is none. Raises UsageError."""
+    data = read_json(path, PurePath("run.json"), "run")
+    return RunMeta.from_dict(data) if data else None
+
+
 def read_run(path: Path, only: Collection[str] | None = None) -> Run:
     """Read a run folder, or ``only`` some of its hosts.
 
@@ -322,10 +365,9 @@ def read_run(path: Path, only: Collection[str] | None = None) -> Run:
     In a run without an end, hosts that were under way say so. Raises UsageError that names the file
     when one is missing, damaged or does not match its schema.
     """
-    data = read_json(path, PurePath("run.json"), "run") if path.is_dir() else None
-    if data is None:
+    meta = read_meta(path) if path.is_dir() else None
+    if meta is None:
         raise UsageError(f"not a run folder: {path / 'run.json'}: No such file or directory")
-    meta = RunMeta.from_dict(data)
     if only is not None:
         meta = replace(meta, hosts=tuple(host for host in meta.hosts if host.name in only))
     records, second_visits = [], {}

@@ -1,21 +1,22 @@
-"""From a cluster and the flags of a run to one request for each host."""
+"""From the options of a run and its hosts to one request for each host."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from types import MappingProxyType
 
+from hwcheck.connect.payload import Payload
 from hwcheck.errors import UsageError
 from hwcheck.fold import fold
 from hwcheck.inventory.inventory import Cluster, Host
 from hwcheck.node import dcgm
-from hwcheck.node.wire import LOAD_DTYPES, Request, Timing
-from hwcheck.results.run_folder import HostPlan, RunMeta
-
-ENGINES = ("torch", "nccl-tests")
-"""What times the collectives."""
+from hwcheck.node.checks.dcgm_diag import dcgm_diag
+from hwcheck.node.wire import Request, to_dict
+from hwcheck.results.run_folder import HostPlan, HostRecord, RunMeta
+from hwcheck.run.options import Options, variable_names
 
 
 @dataclass(frozen=True)
@@ -43,100 +44,119 @@ PROFILES: Mapping[str, Profile] = {
 }
 DURATION_PROFILE = "burn_in"
 """The profile that takes --duration."""
-LONG_CHECKS_S = {"dcgm_diag": dcgm.LIMIT_S}
+LONG_CHECKS_S = {dcgm_diag.id: dcgm.LIMIT_S}
 """What a visit may take besides where it is asked for these."""
 LONGEST_LOAD_S = 14 * 24 * 3600.0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run asks: its record, the hosts, and one request per host name."""
+    """What a run asks: its options, its record, the hosts, and one request per host name.
 
+    ``payload`` is what is pushed to the hosts; the files of the ``site`` and the ``golden`` hosts,
+    which like ones are held against, go along into the run folder.
+    """
+
+    options: Options
     meta: RunMeta
     hosts: tuple[Host, ...]
     requests: Mapping[str, Request]
-    timeout_s: float
+    payload: Payload
+    site: Mapping[str, bytes] = field(default_factory=dict)
+    golden: tuple[HostRecord, ...] = ()
+
+    @property
+    def timeout_s(self) -> float:
+        """How long a visit may take."""
+        assert self.options.timeout_s is not None  # make_plan fills it in
+        return self.options.timeout_s
 
 
 def make_plan(
+    options: Options,
     cluster: Cluster,
-    checks: tuple[str, ...],
-    profile: str,
+    payload: Payload,
     *,
-    limit: str = "",
-    force: bool = False,
-    timeout_s: float | None = None,
-    duration_s: float | None = None,
-    load_dtype: str = LOAD_DTYPES[0],
-    timing: Timing | None = None,
-    engine: str = ENGINES[0],
-    payload_sha256: str = "",
-    site: Mapping[str, str] = MappingProxyType({}),
-    sweep: Mapping[str, str] = MappingProxyType({}),
-    acceptance: Mapping[str, str] = MappingProxyType({}),
+    site: Mapping[str, bytes] = MappingProxyType({}),
+    golden: Sequence[HostRecord] = (),
 ) -> Plan:
-    """Plan a run of these checks on every host of the cluster.
+    """Plan a run on every host of the cluster.
 
-    ``timing`` is how collectives are timed, ``duration_s`` how long the load of the profile
-    ``burn_in`` lasts, ``load_dtype`` what it multiplies, ``site`` the files of the site's
-    folder with their hashes, ``sweep`` and ``acceptance`` what it is part of (``RunMeta``). Raises
-    UsageError where these do not go with the profile or with ``timeout_s``, or a host has not what
-    ``engine`` needs.
+    ``site`` are the files of the site's folder by name, ``golden`` the hosts of an acceptance that
+    these are held against. Raises UsageError where options do not go together, or a host has not
+    what the engine needs.
     """
-    budget = PROFILES[profile]
-    if duration_s is not None:
-        budget = _lasting(profile, duration_s)
-    if timeout_s is not None and timeout_s <= budget.load_s and profile == DURATION_PROFILE:
+    budget = PROFILES[options.profile]
+    timeout_s = options.timeout_s
+    if options.duration_s is not None:
+        budget = _lasting(options.profile, options.duration_s)
+    if timeout_s is not None and timeout_s <= budget.load_s and options.profile == DURATION_PROFILE:
         raise UsageError(
             f"--timeout {timeout_s:g}: the load alone takes {budget.load_s:g} s; leave it out, or "
             "give --duration less"
         )
     without = [host.name for host in cluster.hosts if not host.settings.nccl_tests_dir]
-    if engine == "nccl-tests" and without:
+    if options.engine == "nccl-tests" and without:
         raise UsageError(
             f"--engine nccl-tests: {fold(without)} has no hwcheck_nccl_tests_dir; name the folder "
             "on the node that has all_reduce_perf, or leave --engine out"
         )
-    timing = timing or Timing()
-    hosts = tuple(
-        HostPlan(
-            host.name, host.address, host.expect, host.limits, host.waivers, host.settings.rack
-        )
-        for host in cluster.hosts
+    besides_s = sum(LONG_CHECKS_S.get(name, 0.0) for name in options.checks)
+    options = replace(
+        options,
+        duration_s=budget.load_s,
+        timeout_s=timeout_s or budget.timeout_s + besides_s,
+        inventory=cluster.source,
+        limit=cluster.limit or "",
+        variables=variable_names(cluster.extra_vars),
+        site={name: sha256(data).hexdigest() for name, data in site.items()},
     )
-    meta = RunMeta(
+    hosts = cluster.hosts
+    meta = _meta(options, hosts, payload)
+    requests = {host.name: _request(options, budget, host) for host in hosts}
+    return Plan(options, meta, hosts, requests, payload, site, tuple(golden))
+
+
+def _meta(options: Options, hosts: Sequence[Host], payload: Payload) -> RunMeta:
+    return RunMeta(
         id="",
         started="",
-        checks=checks,
-        hosts=hosts,
-        profile=profile,
-        inventory=cluster.source,
-        limit=limit,
-        timing=timing,
-        payload_sha256=payload_sha256,
-        site=dict(site),
-        sweep=dict(sweep),
-        acceptance=dict(acceptance),
+        checks=options.checks,
+        hosts=tuple(
+            HostPlan(
+                *(host.name, host.address, host.expect, host.limits, host.waivers),
+                rack=host.settings.rack,
+            )
+            for host in hosts
+        ),
+        profile=options.profile,
+        inventory=options.inventory,
+        limit=options.limit,
+        timing=options.timing,
+        payload_sha256=payload.sha256,
+        site=options.site,
+        sweep=options.sweep,
+        acceptance=options.acceptance,
+        options=to_dict(options),
     )
-    requests = {
-        host.name: Request(
-            token=secrets.token_hex(8),
-            checks=checks,
-            profile=profile,
-            budget_s=budget.budget_s,
-            load_s=budget.load_s,
-            load_dtype=load_dtype,
-            expect=host.expect,
-            torch_python=host.settings.torch_python,
-            host_root=host.settings.host_root,
-            force=force,
-            timing=timing,
-            nccl_tests_dir=host.settings.nccl_tests_dir if engine == "nccl-tests" else "",
-        )
-        for host in cluster.hosts
-    }
-    besides_s = sum(LONG_CHECKS_S.get(name, 0.0) for name in checks)
-    return Plan(meta, cluster.hosts, requests, timeout_s or budget.timeout_s + besides_s)
+
+
+def _request(options: Options, budget: Profile, host: Host) -> Request:
+    by_nccl_tests = options.engine == "nccl-tests"
+    return Request(
+        token=secrets.token_hex(8),
+        checks=options.checks,
+        profile=options.profile,
+        budget_s=budget.budget_s,
+        load_s=budget.load_s,
+        load_dtype=options.load_dtype,
+        expect=host.expect,
+        torch_python=host.settings.torch_python,
+        host_root=host.settings.host_root,
+        force=options.force,
+        timing=options.timing,
+        nccl_tests_dir=host.settings.nccl_tests_dir if by_nccl_tests else "",
+    )
 
 
 def of_legs(request: Request, legs: Mapping[str, Sequence[str]]) -> Request:

@@ -19,12 +19,11 @@ ROUND_S = 20.0
 """One collective over several hosts."""
 
 
-def preview(
-    plan: Plan, registry: Mapping[str, Check], over_hosts: Sequence[str], forks: int
-) -> list[str]:
-    """Return the plan of a run in words, a line each; ``over_hosts`` are the scopes of several."""
-    hosts, meta = plan.hosts, plan.meta
-    chosen = [registry[name] for name in meta.checks]
+def preview(plan: Plan, registry: Mapping[str, Check]) -> list[str]:
+    """Return the plan of a run in words, a line each."""
+    hosts, options = plan.hosts, plan.options
+    over_hosts, forks = options.scopes, options.forks
+    chosen = [registry[name] for name in options.checks]
     timed = [check.id for check in chosen if check.id in COLLECTIVES]
     loads = [check.id for check in chosen if check.load and check.id not in COLLECTIVES]
     idle = len(chosen) - len(timed) - len(loads)
@@ -40,15 +39,16 @@ def preview(
     if chosen:
         lines.append(f"without load: {count(idle, 'check')}")
     if timed:
-        legs = ", ".join(meta.timing.legs) or "all that can differ on the node"
+        legs = ", ".join(options.timing.legs) or "all that can differ on the node"
         lines.append(f"collectives within each node: {', '.join(timed)}; legs: {legs}")
     if loads:
         lines.append(f"every GPU under load for {length(request.load_s)}: {', '.join(loads)}")
     if over_hosts:
         lines.append(f"collectives over hosts: {', '.join(over_hosts)}")
     most = f"; a visit about {length(visit_s)}, at most {length(plan.timeout_s)}" if chosen else ""
-    lines.append(f"it takes about {length(total_s)}{most} (profile {meta.profile})")
+    lines.append(f"it takes about {length(total_s)}{most} (profile {options.profile})")
     lines += [f"needed: {text}" for text in _needs(hosts, torch=bool(timed or loads or over_hosts))]
+    lines += [f"asked: {text}" for text in options.in_words()]
     return [*lines, "nothing was done, and no host was reached"]
 
 

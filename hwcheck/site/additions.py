@@ -1,17 +1,15 @@
-"""What a site adds, loaded and refused where it does not fit; and its use beside what hwcheck has.
-
-A check, a rule or a template of a site stands in the registry of its kind while ``in_use`` lasts:
-what plans, judges, diagnoses and renders asks there, as for ours.
-"""
+"""What a site adds, loaded and refused where it does not fit, and the catalogue of ours and its."""
 
 from __future__ import annotations
 
 import ast
+import difflib
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from types import ModuleType
@@ -20,15 +18,15 @@ import jinja2
 import yaml
 
 from hwcheck.advise import causes
+from hwcheck.advise.catalogue import Catalogue, Template, shipped
 from hwcheck.advise.rule import Rule
 from hwcheck.errors import UsageError
 from hwcheck.inventory.expectations import VARIABLES
 from hwcheck.judge import models
 from hwcheck.judge.models.lint import problems
 from hwcheck.judge.models.records import Model
-from hwcheck.judge.readings import RANGES
 from hwcheck.node import checks
-from hwcheck.node.check import Check, Metric, Remedy
+from hwcheck.node.check import PROOFS, STAGES, Check, Grounds, Metric, Remedy, Varies
 from hwcheck.node.limits import (
     CONFIDENCES,
     AbovePeers,
@@ -36,11 +34,15 @@ from hwcheck.node.limits import (
     AtMost,
     Equal,
     FromInventory,
+    Growth,
+    Steady,
 )
-from hwcheck.render import report
+from hwcheck.node.units import UNITS
 from hwcheck.site.folder import Site
 
 LIMITS = (Equal, AtLeast, AtMost, AbovePeers)
+KINDS = {"varies": (Varies,), "past": (Steady, Growth), "proof": (Grounds,)}
+"""What the words of a metric are that are no plain value."""
 PAYLOAD_PACKAGE = "hwcheck.node"
 OLDEST_PYTHON = (3, 8)
 """Of a node."""
@@ -54,7 +56,18 @@ class Additions:
     checks: Mapping[str, Check]
     models: tuple[Model, ...]
     rules: Mapping[str, Rule]
-    templates: Mapping[str, str]
+    templates: Mapping[str, Template]
+
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        """What hwcheck brings, and this beside it."""
+        ours = shipped()
+        return Catalogue(
+            checks.in_order((*ours.checks.values(), *self.checks.values())),
+            models.Models((*ours.models.every, *self.models)),
+            {**ours.rules, **self.rules},
+            {**ours.templates, **self.templates},
+        )
 
     @property
     def payload_files(self) -> dict[str, bytes]:
@@ -73,36 +86,18 @@ def load(site: Site) -> Additions:
 
 
 @contextmanager
-def in_use(additions: Additions) -> Iterator[None]:
-    """Have a site's additions in the registries of checks, models, rules and templates.
+def faults_of(site: Site) -> Iterator[None]:
+    """Turn what a file of the site fails with into a UsageError that names the file and its line.
 
-    Raises UsageError where a file of the site fails in use; what was measured stays in its run.
+    What was measured stays in its run.
     """
-    before = dict(checks.SITE), dict(causes.SITE), models.SITE, dict(report.SITE)
-    folder = additions.site.path / "templates"
-    templates = {name: (text, str(folder / name)) for name, text in additions.templates.items()}
-    _register(additions.checks, additions.rules, additions.models, templates)
     try:
         yield
     except Exception as error:
-        place = _place(error, additions.site)
+        place = _place(error, site)
         if isinstance(error, UsageError) or not place:
             raise
         raise UsageError(f"{place}: {type(error).__name__}: {_one_line(error)}") from None
-    finally:
-        _register(before[0], before[1], before[2], before[3])
-
-
-def _register(
-    of_checks: Mapping[str, Check],
-    of_rules: Mapping[str, Rule],
-    of_models: tuple[Model, ...],
-    templates: Mapping[str, tuple[str, str]],
-) -> None:
-    checks.SITE = dict(of_checks)
-    causes.SITE = dict(of_rules)
-    models.set_site(of_models)
-    report.SITE = dict(templates)
 
 
 def _place(error: BaseException, site: Site) -> str:
@@ -118,6 +113,7 @@ def _place(error: BaseException, site: Site) -> str:
 
 def _checks(site: Site) -> dict[str, Check]:
     shipped_names, by_id = set(checks.listing()), {}
+    every = shipped_names | {name.removesuffix(".py") for name in site.of("checks")}
     for name, data in site.of("checks").items():
         path, stem = site.path / "checks" / name, name.removesuffix(".py")
         tree = _parsed(path, data, OLDEST_PYTHON)
@@ -127,7 +123,7 @@ def _checks(site: Site) -> dict[str, Check]:
         made = getattr(_module(f"{checks.__name__}.{stem}", path, tree), stem, None)
         if not isinstance(made, Check) or made.id != stem:
             raise UsageError(f"{path}: no check named {stem}: decorate a function of that name")
-        problem = _check_problem(made)
+        problem = _check_problem(made) or _declared_problem(made, every)
         if problem:
             raise UsageError(f"{path}: {_one_line(problem)}")
         by_id[stem] = made
@@ -147,8 +143,8 @@ def _check_problem(made: Check) -> str:
             return f"metrics: {metric!r} is no Metric"
         if not isinstance(metric.limits, tuple):
             return f"{metric.name}: its limits are no tuple; put a comma behind a single one"
-        if metric.unit and metric.unit not in RANGES:
-            return f"{metric.name}: no such unit: {metric.unit}; there are {', '.join(RANGES)}"
+        if metric.unit and metric.unit not in UNITS:
+            return f"{metric.name}: no such unit: {metric.unit}; there are {', '.join(UNITS)}"
         for limit in metric.limits:
             if not isinstance(limit, LIMITS):
                 return f"{metric.name}: {limit!r} is no limit"
@@ -157,6 +153,30 @@ def _check_problem(made: Check) -> str:
             operand = limit.operand
             if isinstance(operand, FromInventory) and str(operand) not in VARIABLES:
                 return f"{metric.name}: {operand} is no variable of the inventory"
+    return ""
+
+
+def _declared_problem(made: Check, names: Collection[str]) -> str:
+    """Return what of its declarations is none, or an empty text; ``names`` are all checks."""
+    follows = {f"{metric.name}: follows": metric.follows for metric in made.metrics}
+    for where, followed in {"follows": made.follows, **follows}.items():
+        for name in followed:
+            if name not in names:
+                near = difflib.get_close_matches(name, names, 1)
+                return f"{where}: no such check: {name}{f'; is it {near[0]}?' if near else ''}"
+    for stage in (made.stage, *made.beside):
+        if stage not in STAGES:
+            return f"stage: no such stage: {stage}; there are {', '.join(STAGES)}"
+    if made.proof not in PROOFS:
+        return f"proof: one of {', '.join(PROOFS[1:])}"
+    for metric in made.metrics:
+        for word, kinds in KINDS.items():
+            value = getattr(metric, word)
+            if value is not None and not isinstance(value, kinds):
+                named = " or ".join(kind.__name__ for kind in kinds)
+                return f"{metric.name}: {word}: {value!r} is no {named}"
+        if metric.fact:
+            return f"{metric.name}: fact is for what hwcheck's own checks tell"
     return ""
 
 
@@ -178,11 +198,11 @@ def _rules(site: Site) -> dict[str, Rule]:
 
 
 def _models(site: Site) -> tuple[Model, ...]:
-    shipped_names = {model.id for model in models.shipped()}
+    ours = models.shipped()
     made = []
     for name, data in site.of("models").items():
         path, stem = site.path / "models" / name, name.removesuffix(".yml")
-        if stem in shipped_names:
+        if stem in ours.by_id:
             raise UsageError(
                 f"{path}: hwcheck has this model, and a site's does not replace it; set limits of "
                 "yours as hwcheck_limits"
@@ -191,7 +211,7 @@ def _models(site: Site) -> tuple[Model, ...]:
             made.append((path, models.read(stem, data.decode("utf-8"))))
         except (yaml.YAMLError, TypeError, KeyError, AttributeError, ValueError) as error:
             raise UsageError(f"{path}: not a model: {_one_line(error)}") from None
-    everything = (*models.shipped(), *(model for _, model in made))
+    everything = (*ours.every, *(model for _, model in made))
     for path, model in made:
         try:
             wrong = problems(model, everything)
@@ -202,7 +222,7 @@ def _models(site: Site) -> tuple[Model, ...]:
     return tuple(model for _, model in made)
 
 
-def _templates(site: Site) -> dict[str, str]:
+def _templates(site: Site) -> dict[str, Template]:
     folder = resources.files("hwcheck.render").joinpath("templates")
     template_names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".j2"))
     by_name = {}
@@ -213,8 +233,8 @@ def _templates(site: Site) -> dict[str, str]:
                 f"{path}: no template of hwcheck; there are {', '.join(template_names)}"
             )
         try:
-            by_name[name] = data.decode("utf-8")
-            jinja2.Environment(autoescape=True).parse(by_name[name])
+            by_name[name] = Template(data.decode("utf-8"), str(path))
+            jinja2.Environment(autoescape=True).parse(by_name[name].text)
         except UnicodeDecodeError:
             raise UsageError(f"{path}: not UTF-8") from None
         except jinja2.TemplateSyntaxError as error:

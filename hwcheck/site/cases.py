@@ -17,6 +17,7 @@ import yaml
 
 from hwcheck import shipped
 from hwcheck.advise.assessment import assess
+from hwcheck.advise.catalogue import Catalogue
 from hwcheck.advise.causes import diagnose
 from hwcheck.advise.records import CONFIDENCES
 from hwcheck.advise.rule import Rule
@@ -25,9 +26,9 @@ from hwcheck.judge.evidence import credible
 from hwcheck.judge.host_case import NodeFacts
 from hwcheck.judge.judge import judge
 from hwcheck.judge.limits import judge_answer
+from hwcheck.judge.models import Models
 from hwcheck.judge.p2p import p2p_gains
 from hwcheck.judge.records import worst
-from hwcheck.node import checks
 from hwcheck.node.check import Check
 from hwcheck.node.main import run_check
 from hwcheck.node.reasons import Reason
@@ -36,7 +37,7 @@ from hwcheck.render.html import html
 from hwcheck.render.markdown import markdown
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunMeta
 from hwcheck.results.schema_check import schema_problem
-from hwcheck.site.additions import Additions, in_use
+from hwcheck.site.additions import Additions, faults_of
 from hwcheck.site.fake_node import FakeNode
 from hwcheck.site.folder import CASES
 
@@ -70,19 +71,19 @@ def run_cases(additions: Additions) -> CaseResults:
 
     Raises UsageError for cases that cannot be read.
     """
-    folder = additions.site.path / CASES
-    with in_use(additions):
+    folder, catalogue = additions.site.path / CASES, additions.catalogue
+    with faults_of(additions.site):
         of_checks = {file: _read(file) for file in sorted(folder.glob("checks/*/*.json"))}
         of_rules = {file: _read(file) for file in sorted(folder.glob("rules/*.yml"))}
         problems = [*_of_checks(additions, of_checks), *_of_rules(additions, of_rules)]
         records = [
-            record_of(f"{cause}-{number}", case)
+            record_of(f"{cause}-{number}", case, catalogue.checks)
             for _, cause, kinds in _by_cause(of_rules)
             for number, case in enumerate(_listed(kinds))
-            if not rule_case_problem(additions.rules.get(cause), "", case)
+            if not rule_case_problem(additions.rules.get(cause), "", case, catalogue)
         ]
         if additions.templates and not problems:
-            _render(records)
+            _render(records, catalogue)
     of_causes = sum(len(list(_listed(kinds))) for _, _, kinds in _by_cause(of_rules))
     return CaseResults(len(of_checks) + of_causes, tuple(problems))
 
@@ -93,7 +94,9 @@ def _of_checks(additions: Additions, cases: Mapping[Path, Any]) -> Iterator[str]
         if file.parent.name not in by_check:
             yield f"{file}: the site has no check named {file.parent.name}"
             continue
-        problem = check_case_problem(additions.checks[file.parent.name], case)
+        problem = check_case_problem(
+            additions.checks[file.parent.name], case, additions.catalogue.models
+        )
         if problem:
             yield f"{file}: {problem}"
         else:
@@ -120,7 +123,7 @@ def _of_rules(additions: Additions, cases: Mapping[Path, Any]) -> Iterator[str]:
                 yield f"{file}: {cause}: no case under {kind}"
                 continue
             for case in listed:
-                problem = rule_case_problem(rule, kind, case)
+                problem = rule_case_problem(rule, kind, case, additions.catalogue)
                 if problem:
                     doc = case.get("doc") if isinstance(case, dict) else ""
                     yield f"{file}: {cause}: {kind}: {doc or case}: {problem}"
@@ -130,7 +133,7 @@ def _of_rules(additions: Additions, cases: Mapping[Path, Any]) -> Iterator[str]:
             yield f"{additions.site.path / 'rules'}: {cause}: it lacks: {', '.join(lacks)}"
 
 
-def check_case_problem(check: Check, case: Any) -> str:
+def check_case_problem(check: Check, case: Any, models: Models) -> str:
     """Return where what a check makes of a case's node is not what the case says, or nothing."""
     if not isinstance(case, dict) or set(case) != CHECK_KEYS:
         return f"a case has exactly {', '.join(sorted(CHECK_KEYS))}"
@@ -165,17 +168,17 @@ def check_case_problem(check: Check, case: Any) -> str:
     doubted = credible(check, result, facts)
     if doubted != result:
         return f"result: the judge would not believe it: {doubted.reason}"
-    judged = outcomes(check, result, facts)
+    judged = outcomes(check, result, facts, models)
     if judged != case["outcomes"]:
         return f"outcomes: they are {json.dumps(judged)}"
     return ""
 
 
-def outcomes(check: Check, result: CheckResult, facts: NodeFacts) -> dict[str, str]:
+def outcomes(check: Check, result: CheckResult, facts: NodeFacts, models: Models) -> dict[str, str]:
     """Return the worst outcome by ``metric subject``; a finding with no metric is ``node``."""
     by_key: dict[str, list[str]] = {}
     gains = p2p_gains(HOST, check.id, result.legs)
-    for finding in (*judge_answer(HOST, check, result, facts), *gains):
+    for finding in (*judge_answer(HOST, check, result, facts, models), *gains):
         key = f"{finding.metric} {finding.subject}".strip()
         by_key.setdefault(key, []).append(finding.outcome)
     return {key: worst(several) for key, several in by_key.items()}
@@ -217,7 +220,7 @@ def missing(check: Check, cases: Sequence[Case]) -> list[str]:
     return [name for name, is_there in there.items() if not is_there]
 
 
-def rule_case_problem(rule: Rule | None, kind: str, case: Any) -> str:
+def rule_case_problem(rule: Rule | None, kind: str, case: Any, catalogue: Catalogue) -> str:
     """Return where a rule does not speak up, or be silent, as a case says, or nothing.
 
     ``kind`` is ``fires``, ``silent``, or empty: then only the case itself is looked at.
@@ -228,8 +231,9 @@ def rule_case_problem(rule: Rule | None, kind: str, case: Any) -> str:
     if not isinstance(explains, list) or not isinstance(observed, str):
         return "explains is a list of checks, and observed a text"
     try:
-        run = run_of(record_of(HOST, case), expect=case.get("expect", {}))
-        causes = diagnose(run, judge(run))
+        record = record_of(HOST, case, catalogue.checks)
+        run = run_of(record, expect=case.get("expect", {}))
+        causes = diagnose(run, judge(run, catalogue), catalogue.rules)
     except (ValueError, TypeError, AttributeError) as error:
         return f"{type(error).__name__}: {error}"
     if not kind or rule is None:
@@ -265,14 +269,16 @@ def rule_lacks(rule: Rule) -> list[str]:
     return lacks
 
 
-def record_of(host: str, case: Case) -> HostRecord:
+def record_of(host: str, case: Case, checks: Mapping[str, Check]) -> HostRecord:
     """Return a node that answered what a rule's case says.
 
     ``samples`` by check and metric: a value of the node, or values by subject; ``unmeasured`` the
     reasons of checks that could not be measured; ``gpus`` how many (2), ``cpu`` the vendor. Raises
     ValueError for a check or a metric that there is not.
     """
-    answers = [answer_of(check, metrics) for check, metrics in case.get("samples", {}).items()]
+    answers = [
+        answer_of(check, metrics, checks) for check, metrics in case.get("samples", {}).items()
+    ]
     answers += [
         CheckResult(check, "could_not_measure", Reason.from_json(reason))
         for check, reason in case.get("unmeasured", {}).items()
@@ -285,9 +291,9 @@ def record_of(host: str, case: Case) -> HostRecord:
     return HostRecord(host, "reported", report=Report(facts, tuple(answers), 1.0))
 
 
-def answer_of(check: str, metrics: Case) -> CheckResult:
+def answer_of(check: str, metrics: Case, checks: Mapping[str, Check]) -> CheckResult:
     """Return a check's answer from samples by metric. Raises ValueError."""
-    declared = checks.load().get(check)
+    declared = checks.get(check)
     samples = []
     for name, values in metrics.items():
         metric = declared.metric(name) if declared else None
@@ -312,10 +318,10 @@ def run_of(*records: HostRecord, expect: Case | None = None) -> Run:
     return Run(Path("cases"), meta, records)
 
 
-def _render(records: Sequence[HostRecord]) -> None:
+def _render(records: Sequence[HostRecord], catalogue: Catalogue) -> None:
     """Render a report of these nodes, as the site's templates have it. Raises what they raise."""
-    run = run_of(*(records or [record_of(HOST, {"samples": {}})]))
-    assessment = assess(run)
+    run = run_of(*(records or [record_of(HOST, {}, catalogue.checks)]))
+    assessment = assess(run, catalogue)
     html(assessment)
     markdown(assessment)
 

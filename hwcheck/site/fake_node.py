@@ -49,7 +49,7 @@ NODE_KEYS = HOST_KEYS | NVML_KEYS | OF_LOADS
 
 
 class FakeNode:
-    """Implements ``check.Node``."""
+    """Implements ``node.Node``."""
 
     def __init__(
         self, says: Mapping[str, Any], expect: Mapping[str, Any] | None = None, **request: Any

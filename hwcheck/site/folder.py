@@ -90,16 +90,6 @@ def read(folder: Path) -> Site:
     return Site(folder, files)
 
 
-def save(site: Site, folder: Path) -> None:
-    """Write the files into a folder, so that nobody else may write to them. Raises OSError."""
-    for path in (folder, *(folder / kind for kind in SUFFIXES if site.of(kind))):
-        path.mkdir()
-        path.chmod(0o755)
-    for name, data in site.files.items():
-        (folder / name).write_bytes(data)
-        (folder / name).chmod(0o644)
-
-
 def _entries(folder: Path) -> Iterator[str]:
     """Yield the names in a folder of which nobody else may change one."""
     _refuse_others(folder, folder.lstat(), stat.S_ISDIR)

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from hwcheck.sweep.levels import DAY_S, Level, length_text
+from hwcheck.sweep.levels import DAY_S, Level
 from hwcheck.sweep.visits import PastVisit
+from hwcheck.times import length_text
 
 BAD = ("fail", "warn")
 FLAPS_FROM, FLAPS_OF = 3, 10

@@ -60,22 +60,13 @@ class Drained:
     lines: tuple[str, ...] = ()
 
 
-def read_drain_failed(drain_failed: str | bool | None, max_drained: str) -> DrainFailed | None:
-    """Return what the flags ask for; None where nothing is drained. Raises UsageError.
-
-    Invoke has True for a flag without its value.
-    """
+def read_drain_failed(drain_failed: str | None, max_drained: Amount | None) -> DrainFailed | None:
+    """Return what the flags ask for; None where nothing is drained. Raises UsageError."""
     if drain_failed is None:
         if max_drained:
             raise UsageError("--max-drained: it goes with --drain-failed")
         return None
-    if drain_failed not in (True, DRY_RUN):
-        raise UsageError(f"--drain-failed {str(drain_failed)[:40]}: it takes {DRY_RUN}, or nothing")
-    try:
-        at_most = Amount.parse(max_drained or "10%")
-    except ValueError as error:
-        raise UsageError(f"--max-drained {error}") from None
-    return DrainFailed(at_most, drain_failed == DRY_RUN)
+    return DrainFailed(max_drained or Amount(share=0.1), drain_failed == DRY_RUN)
 
 
 def refuse(hosts: Sequence[Host], runs: Path, asked: DrainFailed, *, dry_run: bool) -> None:

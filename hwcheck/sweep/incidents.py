@@ -10,13 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from hwcheck.sweep.levels import length_text
+from hwcheck.node.checks.xid import JUDGED, OLD
 from hwcheck.text import count, line
+from hwcheck.times import length_text
 
-METRICS = (
-    *("restart_events", "reset_events", "old_reset_events"),
-    *("fabric_events", "repair_events", "watch_events"),
-)
+METRICS = (*JUDGED, OLD)
 """What the check ``xid`` counts of faults that ask for something."""
 
 WINDOW = timedelta(days=28)

@@ -14,13 +14,14 @@ from hwcheck.errors import UsageError
 from hwcheck.exit_codes import FAILED, PASS
 from hwcheck.inventory.source import locate
 from hwcheck.sweep import units
-from hwcheck.sweep.levels import HOUR_S, Level, length_text, read_levels
+from hwcheck.sweep.levels import HOUR_S, Level, read_levels
 from hwcheck.sweep.overdue import is_overdue, level_statuses, status_lines
 from hwcheck.sweep.plans import shortfall
 from hwcheck.sweep.request import SweepRequest, plans_now
 from hwcheck.sweep.schedule import MOST_RANDOM_S, ScheduledSweep
 from hwcheck.sweep.state import holder, now_utc, read_state
 from hwcheck.text import line
+from hwcheck.times import length_text
 
 AT = "02:30"
 RANDOM_S = 30 * 60.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,10 +12,9 @@ from hwcheck.inventory.expectations import SWEEP
 from hwcheck.inventory.inventory import Cluster
 from hwcheck.inventory.variables import Variables
 from hwcheck.scheduler.records import Amount
+from hwcheck.times import length_s
 
 MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 24 * 3600.0
-UNITS_S = {"s": 1.0, "m": MINUTE_S, "h": HOUR_S, "d": DAY_S, "w": 7 * DAY_S}
-_LENGTH = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)([smhdw])")
 
 MOST_EARLY_S = 6 * HOUR_S
 """So much earlier than ``every`` a host may have its turn again: no night begins on the minute."""
@@ -100,23 +98,6 @@ LEVELS: Mapping[str, Level] = {
 RANK = {name: place for place, name in enumerate(LEVELS)}
 NIGHT = tuple(name for name, level in LEVELS.items() if level.load)
 """The levels of a night: all but the one that runs beside jobs."""
-
-
-def length_s(text: str) -> float:
-    """Return the seconds of ``90s``, ``45m``, ``2h``, ``7d`` or ``4w``. Raises ValueError."""
-    match = _LENGTH.fullmatch(text)
-    seconds = float(match[1]) * UNITS_S[match[2]] if match else 0.0
-    if not seconds:
-        raise ValueError(f"{text[:40]!r} is no time such as 45m, 2h or 7d")
-    return seconds
-
-
-def length_text(seconds: float) -> str:
-    """Return a time in its largest unit that leaves no rest: ``2h``, ``90m``."""
-    for unit, unit_s in reversed(UNITS_S.items()):
-        if seconds >= unit_s and (seconds / unit_s).is_integer():
-            return f"{seconds / unit_s:.0f}{unit}"
-    return f"{seconds:.0f}s"
 
 
 def read_levels(cluster: Cluster) -> dict[str, Level]:

@@ -16,9 +16,10 @@ from itertools import combinations
 from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.sweep.batches import Places, Shares
 from hwcheck.sweep.candidates import LATE_SHARE
-from hwcheck.sweep.levels import DAY_S, Level, length_text
+from hwcheck.sweep.levels import DAY_S, Level
 from hwcheck.sweep.visits import PastVisit
 from hwcheck.text import line
+from hwcheck.times import length_text
 
 Pair = frozenset[str]
 """Two hosts; or the racks that they are of, one or two."""

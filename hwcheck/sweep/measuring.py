@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from pathlib import Path
 
-from hwcheck.connect.connector import Connector
-from hwcheck.connect.deadlines import Deadlines
+from hwcheck.accept.golden import golden_of
 from hwcheck.connect.payload import Payload
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import BY_OUTCOME, combine
+from hwcheck.inventory.inventory import Host
 from hwcheck.results.multi_host import read_multi_host
-from hwcheck.results.run_folder import OUT_OF_TIME, RunFolder, read_run
-from hwcheck.run.fan_out import VisitEvent, fan_out
+from hwcheck.results.run_folder import OUT_OF_TIME, read_run
+from hwcheck.run.measure import Display, RunLimits, VisitTurn, connector_of, measure
+from hwcheck.run.options import Options
 from hwcheck.run.plan import Plan, make_plan
 from hwcheck.scheduler.actions import all_states
 from hwcheck.sweep import state as sweep_state
@@ -24,17 +26,9 @@ from hwcheck.sweep.batches import Queue, anywhere
 from hwcheck.sweep.candidates import Candidate, VisitHistory, candidates
 from hwcheck.sweep.levels import Level
 from hwcheck.sweep.links import Records, coverage_text, late_hosts, links_of
-from hwcheck.sweep.night import (
-    LevelResult,
-    busy_hosts,
-    ended,
-    late_text,
-    visit_history,
-    visits_in,
-)
+from hwcheck.sweep.night import LevelResult, busy_hosts, ended, late_text, visit_history, visits_in
 from hwcheck.sweep.plans import free_together, together_s
 from hwcheck.sweep.request import SweepRequest
-from hwcheck.sweep.stages import Stages
 from hwcheck.sweep.state import SweepState
 from hwcheck.sweep.watch import SchedulerWatch
 
@@ -52,7 +46,7 @@ class Measuring:
     state: SweepState
     sweep: str
     payload: Payload
-    stages: Stages
+    display: Display
     judge: Callable[[Path], int]
     stop: threading.Event
     until: float
@@ -76,7 +70,7 @@ class Measuring:
             result = self._hosts(result, due, until)
         result = ended(result, past, request.names, done, now, blind=self.blind)
         for text in filter(None, (result.text(), late_text(result))):
-            self.stages.say(text)
+            self.display.say(text)
         return result
 
     def _groups(
@@ -108,68 +102,44 @@ class Measuring:
                 break  # this night will not get any further
         now = sweep_state.now_utc()
         if text := coverage_text(links, now):
-            self.stages.say(text)
+            self.display.say(text)
         late = late_hosts(links.late(now), level, request.places)
         return replace(result, exit_code=combine(codes), late_links=late)
 
     def _group(self, level: Level, group: Sequence[str], until: float) -> tuple[Path, int]:
         """Let hosts run together; return the run folder and the exit code."""
-        plan = self._plan(level, group, ())
+        options = replace(self._options(level), checks=(), scopes=level.scopes)
         with self._watch(group, until) as watch:
-            connector = self._connector(plan, watch.ends).lasting()
-            folder = self.stages.new_folder(self.request.runs_of(level), plan)
-            self.stages.run_together(level, plan, self.payload, folder, connector)
+            path = self._measure(level, self._plan(options, group), watch.ends)
             for host, why in watch.given_up.items():
                 if why.code != OUT_OF_TIME.code:
-                    self.stages.say(f"{host}: {why}")
-        folder.finish(interrupted=watch.ends.is_set())
-        return folder.path, self.judge(folder.path)
+                    self.display.say(f"{host}: {why}")
+        return path, self.judge(path)
 
     def _hosts(self, result: LevelResult, due: Sequence[Candidate], until: float) -> LevelResult:
         """Measure each host by itself, then once more what lies on a border; judge them."""
         level, request = result.level, self.request
-        plan = self._plan(level, [each.host for each in due], request.checks[level.name])
-        connector = self._connector(plan, self.stop)
+        plan = self._plan(self._options(level), [each.host for each in due])
         hosts = len(request.names)
         queue = Queue(due, level, hosts, request.places, drained=request.drained)
-        with self.stages.progress(len(due), level.at_once(hosts)) as progress:
-            folder = self._batches(level, queue, plan, connector, until, progress)
+        limits = BatchByBatch(self, level, queue, plan, until)
+        path = self._measure(level, plan, self.stop, limits) if limits.anybody else None
         result = replace(result, kept_out=queue.kept_out)
-        if folder is None:
+        if path is None:
             return result
-        left_s = until - time.monotonic()
-        if left_s > level.visit_s:
-            with self._watch([host.name for host in plan.hosts], until) as watch:
-                watch.look()
-                self.stages.second_visits(
-                    *(plan, self.payload, folder, connector.lasting(left_s)),
-                    forks=anywhere(request.places, level.at_once(hosts)),
-                    given_up=watch.given_up,
-                )
-        folder.finish(interrupted=self.stop.is_set(), hosts=self.visited)
-        code = self.judge(folder.path)
+        code = self.judge(path)
         return replace(
             result,
-            visits=tuple(request.read(level, (folder.path.name,)).visits),
-            refused=busy_hosts(read_run(folder.path).records),
+            visits=tuple(request.read(level, (path.name,)).visits),
+            refused=busy_hosts(read_run(path).records),
             exit_code=combine([result.exit_code, code]),
         )
 
-    def _batches(
-        self,
-        level: Level,
-        queue: Queue,
-        plan: Plan,
-        connector: Connector,
-        until: float,
-        progress: Callable[[VisitEvent], None],
-    ) -> RunFolder | None:
-        """Visit the hosts in line, as long as there is time, into one folder.
+    def batches(self, level: Level, queue: Queue, plan: Plan, until: float) -> Iterator[VisitTurn]:
+        """Yield the hosts in line, as long as there is time.
 
-        The scheduler is asked before each batch, and while one is under way. Returns None where
-        nobody was visited.
+        The scheduler is asked before each batch, and while one is under way.
         """
-        folder = None
         hosts = {host.name: host for host in plan.hosts}
         while queue.waiting and self._goes_on:
             states = self._states()
@@ -177,18 +147,27 @@ class Measuring:
             batch = () if self.blind else queue.next(states, left_s)
             if not batch:
                 break
-            folder = folder or self.stages.new_folder(self.request.runs_of(level), plan)
             chosen = [hosts[each.host] for each in batch]
-            within = connector.lasting(plan.timeout_s)
             with self._watch([host.name for host in chosen], until, load=level.load) as watch:
-                fan_out(
-                    *(chosen, plan.requests, self.payload, folder, within),
-                    forks=len(chosen),
-                    progress=progress,
-                    given_up=watch.given_up,
-                )
+                yield VisitTurn(chosen, len(chosen), plan.timeout_s, watch.given_up)
             self.visited |= {host.name for host in chosen}
-        return folder
+
+    def again(self, level: Level, hosts: Sequence[Host], until: float) -> Iterator[VisitTurn]:
+        """Yield hosts for their second visits, where there is time for a visit."""
+        left_s = until - time.monotonic()
+        if left_s > level.visit_s:
+            with self._watch([host.name for host in hosts], until) as watch:
+                watch.look()
+                at_once = level.at_once(len(self.request.names))
+                at_once = anywhere(self.request.places, at_once)
+                yield VisitTurn(hosts, at_once, left_s, watch.given_up)
+
+    def _measure(
+        self, level: Level, plan: Plan, stop: threading.Event, limits: RunLimits | None = None
+    ) -> Path:
+        connector = connector_of(plan.options, stop)
+        connector.prepare(plan.hosts)
+        return measure(plan, self.request.runs_of(level), connector, self.display, limits)
 
     def _ask(self) -> States:
         return all_states(self.request.cluster.hosts)
@@ -200,7 +179,7 @@ class Measuring:
         try:
             return self._ask()
         except UsageError as error:
-            self.stages.say(f"{error}; no further host is measured")
+            self.display.say(f"{error}; no further host is measured")
             self.blind = True
             return {}
 
@@ -216,21 +195,35 @@ class Measuring:
         """
         return SchedulerWatch(self._ask if load else dict, hosts, self.stop, until)
 
-    def _plan(self, level: Level, names: Sequence[str], checks: tuple[str, ...]) -> Plan:
-        cluster = self.request.cluster
-        hosts = tuple(host for host in cluster.hosts if host.name in set(names))
-        return make_plan(
-            replace(cluster, hosts=hosts),
-            checks,
-            level.profile,
-            payload_sha256=self.payload.sha256,
-            site=self.request.site,
-            sweep={"id": self.sweep, "level": level.name},
-        )
+    def _options(self, level: Level) -> Options:
+        return self.request.options(level, self.sweep)
 
-    def _connector(self, plan: Plan, stop: threading.Event) -> Connector:
-        deadlines = replace(Deadlines(), run_s=plan.timeout_s)
-        accept = self.request.accept_new_host_keys
-        connector = Connector(deadlines, stop, accept_new_host_keys=accept)
-        connector.prepare(plan.hosts)
-        return connector
+    def _plan(self, options: Options, names: Sequence[str]) -> Plan:
+        request = self.request
+        hosts = tuple(host for host in request.cluster.hosts if host.name in set(names))
+        cluster, golden = replace(request.cluster, hosts=hosts), golden_of(hosts)
+        return make_plan(options, cluster, self.payload, site=request.site, golden=golden)
+
+
+class BatchByBatch(RunLimits):
+    """The limits of a level's part of a sweep: its hosts come batch by batch, while there is time.
+
+    ``anybody`` is whether there is a first batch, which is looked for at once.
+    """
+
+    def __init__(
+        self, measuring: Measuring, level: Level, queue: Queue, plan: Plan, until: float
+    ) -> None:
+        super().__init__()
+        self._measuring, self._level, self._until = measuring, level, until
+        self._turns = measuring.batches(level, queue, plan, until)
+        self._first = list(islice(self._turns, 1))
+        self.anybody = bool(self._first)
+
+    def turns(self, plan: Plan) -> Iterator[VisitTurn]:  # noqa: ARG002 - it was planned with this one
+        """Yield the batches."""
+        yield from chain(self._first, self._turns)
+
+    def second_turns(self, plan: Plan, hosts: Sequence[Host]) -> Iterator[VisitTurn]:  # noqa: ARG002
+        """Yield these hosts, where there is time for a visit."""
+        yield from self._measuring.again(self._level, hosts, self._until)

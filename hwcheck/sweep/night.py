@@ -13,10 +13,11 @@ from hwcheck.results.run_folder import HostRecord
 from hwcheck.scheduler.records import UNKNOWN, NodeState
 from hwcheck.sweep.availability import AWAY, States
 from hwcheck.sweep.candidates import VisitHistory
-from hwcheck.sweep.levels import Level, length_text
+from hwcheck.sweep.levels import Level
 from hwcheck.sweep.state import Finished, SweepState, UnderWay, as_text, parsed
 from hwcheck.sweep.visits import PastVisit
 from hwcheck.text import count, line
+from hwcheck.times import length_text
 
 
 def under_way(

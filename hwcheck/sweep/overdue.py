@@ -8,10 +8,11 @@ from datetime import datetime
 
 from hwcheck.fold import fold
 from hwcheck.sweep.candidates import age_text
-from hwcheck.sweep.levels import Level, length_text
+from hwcheck.sweep.levels import Level
 from hwcheck.sweep.request import BESIDE_JOBS
 from hwcheck.sweep.state import Finished, SweepState, parsed
 from hwcheck.text import line
+from hwcheck.times import length_text
 
 OVERDUE = 1.5
 """So many times ``every`` after the last sweep of a level one is missing: a night has its length,

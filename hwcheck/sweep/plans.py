@@ -12,9 +12,10 @@ from hwcheck.scheduler.records import NodeState
 from hwcheck.sweep.availability import States, may_be_measured
 from hwcheck.sweep.batches import Places, Queue
 from hwcheck.sweep.candidates import LATE_SHARE, Candidate, VisitHistory, candidates
-from hwcheck.sweep.levels import DAY_S, Level, length_text
+from hwcheck.sweep.levels import DAY_S, Level
 from hwcheck.sweep.links import SHARE, LinkCoverage, can_run_together
 from hwcheck.sweep.night import named
+from hwcheck.times import length_text
 
 
 @dataclass(frozen=True)

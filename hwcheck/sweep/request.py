@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hwcheck.inventory.inventory import Cluster
 from hwcheck.notify.config import Notify
+from hwcheck.run.options import Options
 from hwcheck.scheduler.actions import all_states
 from hwcheck.sweep import state as sweep_state
 from hwcheck.sweep.batches import Places
@@ -32,7 +33,7 @@ class SweepRequest:
     """What ``sweep run`` is asked for; ``whole``: about all hosts of the inventory.
 
     ``checks`` are those of each level by name, ``loads`` all checks that load a host, and ``site``
-    the files of the site, each with its SHA-256.
+    the files of the site by name.
     """
 
     cluster: Cluster
@@ -44,7 +45,7 @@ class SweepRequest:
     whole: bool
     drained: bool
     accept_new_host_keys: bool
-    site: Mapping[str, str] = field(default_factory=dict)
+    site: Mapping[str, bytes] = field(default_factory=dict)
     notify: Notify | None = None
     drain_failed: DrainFailed | None = None
 
@@ -83,6 +84,16 @@ class SweepRequest:
         """Return the folders with runs of any level; levels that share one stand for each other."""
         return {self.runs_of(level): level for level in LEVELS.values()}
 
+    def options(self, level: Level, sweep: str = "") -> Options:
+        """Return what the visits of a level are asked, as part of the sweep of this id."""
+        return Options(
+            checks=self.checks[level.name],
+            profile=level.profile,
+            forks=level.at_once(len(self.names)),
+            accept_new_host_keys=self.accept_new_host_keys,
+            sweep={"id": sweep, "level": level.name} if sweep else {},
+        )
+
     def read(self, level: Level, only: Sequence[str] = ()) -> Runs:
         """Return what ``only`` some runs of a level tell, or all as far back as matters."""
         look_back_s = LOOK_BACK * max(each.at_latest_s for each in self.levels)
@@ -120,12 +131,19 @@ def plans_now(request: SweepRequest) -> list[LevelPlan]:
 
 
 def preview(request: SweepRequest) -> str:
-    """Return who would be measured now, batch by batch, with the reason of each place."""
-    lines = [line for plan in plans_now(request) for line in plan.lines()]
+    """Return who would be measured now, batch by batch, with the reason of each place, and how."""
+    plans = plans_now(request)
+    lines = [line for plan in plans for line in plan.lines()]
+    lines = lines or ["no host is due"]
+    lines += [
+        f"{plan.level.name}: asked: {'; '.join(request.options(plan.level).in_words())}"
+        for plan in plans
+        if plan.due
+    ]
     if request.drain_failed:
         undrained = read_state(request.runs, request.key)[0].undrained
         lines += [f"to be drained: {host}: {why}" for host, why in undrained.items()]
-    return "".join(f"{each}\n" for each in lines or ["no host is due"])
+    return "".join(f"{each}\n" for each in lines)
 
 
 def shortfalls(request: SweepRequest, plans: Sequence[LevelPlan]) -> Iterator[str]:

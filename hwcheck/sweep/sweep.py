@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hwcheck.advise.assessment import Assessment
 from hwcheck.connect.payload import Payload
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import NOT_MEASURED, PASS, combine
@@ -15,6 +16,7 @@ from hwcheck.notify.changes import Sweep
 from hwcheck.notify.problems import RunProblems, in_short, observe
 from hwcheck.notify.tell import tell
 from hwcheck.results.files import writing_to
+from hwcheck.run.measure import Display
 from hwcheck.sweep import state as sweep_state
 from hwcheck.sweep.cut_off import close_run, cut_off_runs, runs_of_sweep
 from hwcheck.sweep.draining import Drained, DrainFailed, drain_failed
@@ -25,7 +27,6 @@ from hwcheck.sweep.measuring import Measuring
 from hwcheck.sweep.night import LevelResult, after, under_way, with_hosts
 from hwcheck.sweep.plans import LevelPlan
 from hwcheck.sweep.request import SweepRequest, shortfalls
-from hwcheck.sweep.stages import Stages
 from hwcheck.sweep.state import (
     FOLDER,
     SweepState,
@@ -42,7 +43,8 @@ def run(
     request: SweepRequest,
     plans: Sequence[LevelPlan],
     payload: Payload,
-    stages: Stages,
+    display: Display,
+    callers: Callers,
     stop: threading.Event,
 ) -> int:
     """Sweep, and return the exit code. The caller holds the lock of the inventory.
@@ -50,7 +52,7 @@ def run(
     ``plans`` are those of now (``plans_now``). Set ``stop`` to end the visits; what was measured is
     judged, and the next sweep goes on with this one. Raises UsageError and DiskError.
     """
-    judging = Judging(stages)
+    judging = Judging(callers.show, display.say)
     codes = _end_what_was_cut_off(request, judging)
     now = sweep_state.now_utc()
     state, problem = read_state(request.runs, request.key)
@@ -64,15 +66,15 @@ def run(
     if night:
         former = None  # a night that was cut off is left to the next night
     for text in filter(None, (problem, gone, cut_off, *shortfalls(request, plans))):
-        stages.say(text)
+        display.say(text)
     state = replace(state, under_way=night or current)
     write_state(request.runs, request.key, state)
     until = time.monotonic() + (parsed(current.ends) - now).total_seconds()
     measuring = Measuring(
-        *(request, state, current.id, payload, stages, judging.judge, stop, until)
+        *(request, state, current.id, payload, display, judging.judge, stop, until)
     )
     results = [measuring.level(level) for level in request.levels]
-    stages.visits_over()
+    callers.visits_over()
     if not stop.is_set():
         sweeps = [former, current] if former and former.id != current.id else [current]
         drained = _conclude(request, sweeps, state, results, judging)
@@ -80,21 +82,40 @@ def run(
         state = replace(after(state, results, sweep_state.now_utc()), under_way=night)
         write_state(request.runs, request.key, state)
         if any(each.visits and each.level.load for each in results):
-            stages.write_index(request.runs)
+            callers.write_index(request.runs)
         codes.append(NOT_MEASURED if drained.why_not else PASS)
     return combine([*codes, *(each.exit_code for each in results)])
+
+
+@dataclass(frozen=True)
+class Callers:
+    """What a sweep leaves to who calls it.
+
+    ``show`` judges and reports a run folder, hands its assessment on and returns the exit code;
+    ``visits_over`` is called when no host is visited any more, and ``write_index`` with the folder
+    of the runs when the page of the fleet over its nights is to be written.
+    """
+
+    show: Callable[[Path, Callable[[Assessment], object]], int]
+    visits_over: Callable[[], object]
+    write_index: Callable[[Path], object]
 
 
 class Judging:
     """Judges and reports run folders; ``problems`` are what each run says, as it was judged."""
 
-    def __init__(self, stages: Stages) -> None:
-        self.stages = stages
+    def __init__(
+        self,
+        show: Callable[[Path, Callable[[Assessment], object]], int],
+        say: Callable[[str], None],
+    ) -> None:
+        self._show = show
+        self.say = say
         self.problems: list[RunProblems] = []
 
     def judge(self, path: Path) -> int:
         """Judge and report a run folder, and return the exit code."""
-        return self.stages.show(path, lambda each: self.problems.append(observe(each)))
+        return self._show(path, lambda each: self.problems.append(observe(each)))
 
 
 def _end_what_was_cut_off(request: SweepRequest, judging: Judging) -> list[int]:
@@ -103,7 +124,7 @@ def _end_what_was_cut_off(request: SweepRequest, judging: Judging) -> list[int]:
     for runs in request.folders():
         for path in cut_off_runs(runs, request.key):
             if close_run(path):
-                judging.stages.say(f"{path} was cut off; what it measured:")
+                judging.say(f"{path} was cut off; what it measured:")
                 codes.append(judging.judge(path))
     return codes
 
@@ -129,14 +150,14 @@ def _conclude(
     if any(each.level.load for each in results):
         often = _repeated(request)
         for host, why in often.items():
-            judging.stages.say(f"{host}: the driver reports faults again and again: {why}")
+            judging.say(f"{host}: the driver reports faults again and again: {why}")
     if request.notify:
         news = _news(request, sweeps[-1], results, visits, drained, often)
         folder = request.runs / FOLDER / request.key
         with writing_to(request.runs):
             folder.mkdir(parents=True, exist_ok=True)
         for text in tell(request.notify, folder, news, judging.problems):
-            judging.stages.say(text)
+            judging.say(text)
     return drained
 
 
@@ -158,7 +179,7 @@ def _judge_the_rest(
                 try:
                     judging.judge(path)
                 except UsageError as error:
-                    judging.stages.say(f"{error}; nobody is told of it")
+                    judging.say(f"{error}; nobody is told of it")
     judging.problems.sort(key=lambda each: each.run)
     return sorted(visits, key=lambda each: each.run)
 
@@ -185,7 +206,7 @@ def _drain(
     recent = {visit.run for visit in visits if visit.sweep == sweep.id}
     drained = drain_failed(request.cluster.hosts, request.runs, terms, evidence, recent)
     for text in drained.lines:
-        judging.stages.say(text)
+        judging.say(text)
     if terms.dry_run:
         return replace(drained, undrained=state.undrained)
     return replace(drained, undrained={**of_others, **drained.undrained})

@@ -1,12 +1,13 @@
-"""``fab accept``: post-install acceptance, from the first idle check to a signed record."""
+"""``hwcheck accept``: post-install acceptance, from the first idle check to a signed record."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from invoke import Context
+import click
 
 from hwcheck import __version__
 from hwcheck.accept.acceptance import About, begin, criteria_of, new_about, read_about, record_files
@@ -25,8 +26,6 @@ from hwcheck.connect.connector import connection_check
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import FAILED, NOT_MEASURED, PASS
 from hwcheck.fold import fold
-from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
-from hwcheck.node import checks as registry
 from hwcheck.node.wire import to_json
 from hwcheck.render.acceptance import acceptance_page, explanation, status
 from hwcheck.render.fault import fault_html, fault_markdown
@@ -34,15 +33,19 @@ from hwcheck.results.files import replace_text, writing_to
 from hwcheck.results.run_folder import GOLDEN
 from hwcheck.sweep.state import Lock, holder
 from hwcheck.tasks.accept_run import Acceptance, roles_of, run, saved_results
-from hwcheck.tasks.command import end, reaching_command
-from hwcheck.tasks.flags import HELP, one_of, out_folder, read_cluster, whole
+from hwcheck.tasks.command import end, fab_task, flag, group, option
+from hwcheck.tasks.flags import forks_flag, list_names, reaching, read_cluster, reading
 from hwcheck.tasks.outcome import judged
 from hwcheck.tasks.output import emit, rendered, say
-from hwcheck.tasks.site_option import SITE_HELP, with_site
+from hwcheck.tasks.site_option import all_checks, catalogue_of, site_flag, with_site
+from hwcheck.tasks.values import Folder
 from hwcheck.text import line
 
-ACTIONS = ("run", "status", "record", "rma", "golden", "sign", "verify", "criteria")
-WITH_HOSTS = ("run", "status", "record", "rma", "golden")
+if TYPE_CHECKING:
+    from hwcheck.site.additions import Additions
+
+__getattr__ = fab_task(__name__)
+
 OUT = "acceptance"
 LOCK = "acceptance"
 PAGE = "acceptance.html"
@@ -57,130 +60,280 @@ class _Standing:
     hosts: Mapping[str, HostProgress]
 
 
-@reaching_command(
-    positional=["action"],
-    help={
-        "action": "run (also where no action is named): take each host through the stages that it "
-        "has left; status: how far each is; record: write the archive; rma: write what "
-        "the vendor asks for of each host that failed; golden: write what the accepted hosts "
-        "measured, for hwcheck_golden; sign, verify: an archive; criteria: print those that "
-        "hwcheck brings",
-        "file": "the archive that sign and verify are about",
-        "criteria": "YAML file of requirements, or a GPU model (h100_sxm) for those that hwcheck "
-        "brings of it (default: those of any model)",
-        "gpu": "with criteria: the GPU model whose figures are written with them",
-        "explain": "say what would be done, how long it takes and what it needs; change nothing",
-        "key": "with sign: the private key, or its public half where an ssh-agent has it",
-        "attach": "with rma: a folder that has, for each host, a folder of its name with files for "
-        "the vendor (nvidia-bug-report.log.gz, fieldiag's log)",
-        "signers": "with verify: file of allowed signers, as ssh-keygen(1) has it",
-        "out": f"folder of the acceptance (default: {OUT})",
-        "forks": HELP["forks"],
-        **SITE_HELP,
-        "verbose": "say what every host is doing",
-    },
+@group("accept", usual="run")
+def cli() -> None:
+    """Accept a cluster: stages host by host, requirement by requirement, and a signed record.
+
+    Where no action is named it is run.
+    """
+
+
+criteria_flag = option(
+    "--criteria",
+    metavar="FILE|MODEL",
+    default="",
+    help="YAML file of requirements, or a GPU model (h100_sxm) for those that hwcheck brings of it "
+    "(default: those of any model)",
 )
+folder_flag = option(
+    "--out",
+    type=Folder(OUT),
+    default=OUT,
+    help=f"folder of the acceptance (default: {OUT})",
+)
+estimate_flag = forks_flag(default=32, help="hosts at once, for the time that is left (default 32)")
+
+
+@cli.command(
+    "run",
+    examples=(
+        "hwcheck accept --hosts cluster.yml --explain",
+        "hwcheck accept run --hosts cluster.yml --criteria h100_sxm",
+        "hwcheck accept run --criteria order.yml --hosts cluster.yml --limit rack1",
+    ),
+)
+@criteria_flag
+@flag(
+    "--explain",
+    help="say what would be done, how long it takes and what it needs; change nothing",
+)
+@folder_flag
+@site_flag()
+@reaching()
 @with_site
-def accept(
-    ctx: Context,  # noqa: ARG001 - invoke hands every task its context
-    action: str,
-    hosts: str | None = None,
-    criteria: str = "",
-    explain: bool = False,
-    file: str = "",
-    key: str = "",
-    signers: str = "",
-    gpu: str = "",
-    attach: str = "",
-    out: str = OUT,
-    forks: str = "32",
-    accept_new_host_keys: bool = False,
-    site: str | None = None,  # noqa: ARG001 - with_site takes it
-    verbose: bool = False,
-    extra_vars: Sequence[str] | None = None,
-    connection: ConnectionFlags = NO_FLAGS,
+def run_action(
+    *,
+    explain: bool,
+    list_hosts: bool,
+    site: str | None,  # noqa: ARG001 - with_site takes it
+    **asked: Any,
 ) -> None:
-    """Accept a cluster: stages host by host, requirement by requirement, and a signed record."""
-    one_of("accept", action, ACTIONS)
-    _refuse(action, {"explain": explain, "accept-new-host-keys": accept_new_host_keys}, ("run",))
-    _refuse(action, {"hosts": hosts, "criteria": criteria}, WITH_HOSTS)
-    _refuse(action, {"file": file}, ("sign", "verify"))
-    _refuse(action, {"key": key}, ("sign",))
-    _refuse(action, {"signers": signers}, ("verify",))
-    _refuse(action, {"gpu": gpu}, ("criteria",))
-    _refuse(action, {"attach": attach}, ("rma",))
-    if action == "criteria":
-        emit(brought(gpu or ANY))
+    """Take each host through the stages that it has left."""
+    acceptance, about, is_new = _acceptance(asked, begins=True, reached=not list_hosts)
+    if list_hosts:
+        list_names(acceptance.cluster)
         return
-    if action in ("sign", "verify"):
-        if not file:
-            raise UsageError(f"accept {action}: name the archive: {OUT}/NAME.tar.gz")
-        if action == "verify":
-            end(_verify(Path(file), Path(signers) if signers else None))
-            return
-        if not key:
-            raise UsageError("accept sign: name the key: --key ~/.ssh/id_ed25519")
-        emit(f"{sign_record(Path(file), Path(key))}\n")
+    if explain:
+        _explain(acceptance)
         return
-    folder = out_folder(out, OUT)
-    at_once = whole("--forks", forks, 1)
+    folder = acceptance.folder
+    with Lock(folder, LOCK, acceptance.cluster.source, "accept run"):
+        if is_new:
+            begin(folder, about, acceptance.criteria)
+        run(acceptance, lambda stage: _write_page(_standing(acceptance, about), running=stage))
+        _write_page(_standing(acceptance, about))
+
+
+def about_hosts(body: Callable[..., None]) -> Callable[..., None]:
+    """Give an action the flags of an acceptance that has begun."""
+    body = reading(limit=False)(with_site(body))
+    for declare in (estimate_flag, site_flag(), folder_flag, criteria_flag):
+        body = declare(body)
+    return body
+
+
+@cli.command(
+    "status",
+    examples=(
+        "hwcheck accept status",
+        "hwcheck accept status --out acceptance",
+        "hwcheck accept status --hosts cluster.yml",
+    ),
+)
+@about_hosts
+def status_action(**asked: Any) -> None:
+    """Say how far each host is."""
+    acceptance, about, _ = _acceptance(asked)
+    running = _at_work(acceptance)
+    standing = _standing(acceptance, about, at_work=bool(running))
+    left = _left(standing, of_this_call=bool(running))
+    every = all_checks(acceptance.additions)
+    emit(rendered(status(standing.hosts, acceptance.criteria, left, every, running)))
+    end(exit_code(standing.hosts, acceptance.criteria))
+
+
+@cli.command(
+    "record",
+    examples=(
+        "hwcheck accept record",
+        "hwcheck accept record --out acceptance",
+        "hwcheck accept record --hosts cluster.yml",
+    ),
+)
+@about_hosts
+def record_action(**asked: Any) -> None:
+    """Write the archive."""
+    acceptance, about, _ = _acceptance(asked)
+    with Lock(acceptance.folder, LOCK, acceptance.cluster.source, "accept record"):
+        standing = _standing(acceptance, about)
+        _write_record(standing)
+    end(exit_code(standing.hosts, acceptance.criteria))
+
+
+@cli.command(
+    "rma",
+    examples=(
+        "hwcheck accept rma",
+        "hwcheck accept rma --attach vendor-logs",
+        "hwcheck accept rma --out acceptance",
+    ),
+)
+@option(
+    "--attach",
+    metavar="FOLDER",
+    type=click.Path(file_okay=False),
+    help="a folder that has, for each host, a folder of its name with files for the vendor "
+    "(nvidia-bug-report.log.gz, fieldiag's log)",
+)
+@about_hosts
+def rma_action(*, attach: str | None, **asked: Any) -> None:
+    """Write what the vendor asks for of each host that failed."""
+    acceptance, about, _ = _acceptance(asked)
+    standing = _standing(acceptance, about, at_work=bool(_at_work(acceptance)))
+    _write_bundles(standing, Path(attach) if attach else None)
+
+
+@cli.command(
+    "golden",
+    examples=(
+        "hwcheck accept golden",
+        "hwcheck accept golden --out acceptance",
+        "hwcheck accept golden --hosts cluster.yml",
+    ),
+)
+@about_hosts
+def golden_action(**asked: Any) -> None:
+    """Write what the accepted hosts measured, for hwcheck_golden."""
+    acceptance, about, _ = _acceptance(asked)
+    _write_golden(_standing(acceptance, about, at_work=bool(_at_work(acceptance))))
+
+
+archive_word = click.argument(
+    "archive",
+    type=click.Path(dir_okay=False),
+    metavar="[FILE]",
+    required=False,
+    help=f"the archive: {OUT}/NAME.tar.gz",
+)
+archive_flag = option(
+    "--file", type=click.Path(dir_okay=False), metavar="FILE", help="the archive, as well"
+)
+
+
+@cli.command(
+    "sign",
+    examples=(
+        "hwcheck accept sign acceptance/20270131T120000Z-abcdef.tar.gz --key ~/.ssh/id_ed25519",
+        "hwcheck accept sign record.tar.gz --key ~/.ssh/id_ed25519.pub",
+        "hwcheck accept sign --file record.tar.gz --key acceptance_key",
+    ),
+)
+@archive_word
+@archive_flag
+@option(
+    "--key",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="the private key, or its public half where an ssh-agent has it",
+)
+def sign_action(*, archive: str | None, file: str | None, key: str | None) -> None:
+    """Sign the archive."""
+    path = _archive("sign", archive, file)
+    if not key:
+        raise UsageError("accept sign: name the key: --key ~/.ssh/id_ed25519")
+    emit(f"{sign_record(path, Path(key))}\n")
+
+
+@cli.command(
+    "verify",
+    examples=(
+        "hwcheck accept verify record.tar.gz",
+        "hwcheck accept verify record.tar.gz --signers allowed_signers",
+        "hwcheck accept verify --file record.tar.gz",
+    ),
+)
+@archive_word
+@archive_flag
+@option(
+    "--signers",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="file of allowed signers, as ssh-keygen(1) has it",
+)
+def verify_action(*, archive: str | None, file: str | None, signers: str | None) -> None:
+    """Say whether the archive is as it was signed, and by whom."""
+    end(_verify(_archive("verify", archive, file), Path(signers) if signers else None))
+
+
+@cli.command(
+    "criteria",
+    examples=(
+        "hwcheck accept criteria",
+        "hwcheck accept criteria --gpu h100_sxm",
+        "hwcheck accept criteria --gpu h100_sxm > order.yml",
+    ),
+)
+@option(
+    "--gpu",
+    metavar="MODEL",
+    default="",
+    help="the GPU model whose figures are written with them",
+)
+def criteria_action(*, gpu: str) -> None:
+    """Print the criteria that hwcheck brings."""
+    emit(brought(gpu or ANY, catalogue_of(None).models))
+
+
+def _archive(action: str, word: str | None, flag: str | None) -> Path:
+    """Return the archive that is named, once. Raises UsageError."""
+    if bool(word) == bool(flag):
+        problem = "name the archive once" if word else f"name the archive: {OUT}/NAME.tar.gz"
+        raise UsageError(f"accept {action}: {problem}")
+    return Path(word or flag or "")
+
+
+def _acceptance(
+    asked: Mapping[str, Any], *, begins: bool = False, reached: bool = False
+) -> tuple[Acceptance, About, bool]:
+    """Return the acceptance of a folder, and whether it is a new one, as only ``run`` begins one.
+
+    ``reached``: its hosts are. Raises UsageError.
+    """
+    additions: Additions | None = asked["additions"]
+    catalogue = catalogue_of(additions)
+    folder = Path(asked["out"])
     about = read_about(folder)
-    if action != "run" and about is None:
+    if about is None and not begins:
         raise UsageError(f"{folder}: no acceptance has begun here; accept run --hosts begins one")
-    chosen = criteria_of(folder, about, criteria)
-    roles_of(chosen)
-    reach = connection_check(accept_new_host_keys=accept_new_host_keys)
+    criteria = criteria_of(folder, about, asked["criteria"], catalogue)
+    roles_of(criteria)
+    accept_new = asked.get("accept_new_host_keys", False)
     cluster = read_cluster(
-        hosts or (about.inventory if about else None),
-        None,
-        extra_vars or (),
-        connection,
-        checks=registry.load(),
-        reach=reach if action == "run" else None,
+        asked["hosts"] or (about.inventory if about else None),
+        asked.get("limit"),
+        asked["extra_vars"],
+        asked["connection"],
+        checks=catalogue.checks,
+        reach=connection_check(accept_new_host_keys=accept_new) if reached else None,
     )
-    is_new, about = about is None, about or new_about(cluster.source, chosen)
+    is_new, about = about is None, about or new_about(cluster.source, criteria)
     acceptance = Acceptance(
         about.id,
         folder,
         cluster,
-        chosen,
-        at_once,
-        accept_new_host_keys=accept_new_host_keys,
-        verbose=verbose,
+        criteria,
+        additions,
+        asked["forks"],
+        accept_new_host_keys=accept_new,
+        verbose=asked.get("verbose", False),
     )
-    if explain:
-        _explain(acceptance)
-        return
-    if action == "run":
-        with Lock(folder, LOCK, cluster.source, "accept run"):
-            if is_new:
-                begin(folder, about, chosen)
-            run(acceptance, lambda stage: _write_page(_standing(acceptance, about), running=stage))
-            _write_page(_standing(acceptance, about))
-    if action == "record":
-        with Lock(folder, LOCK, cluster.source, "accept record"):
-            standing = _standing(acceptance, about)
-            _write_record(standing)
-        end(exit_code(standing.hosts, chosen))
-        return
-    at_work = holder(folder, LOCK)
-    running = f"{_under_way(acceptance)}{at_work}" if at_work else ""
-    standing = _standing(acceptance, about, at_work=bool(running))
-    if action == "golden":
-        _write_golden(standing)
-    elif action == "rma":
-        _write_bundles(standing, Path(attach) if attach else None)
-    else:
-        left = _left(standing, of_this_call=bool(running))
-        emit(rendered(status(standing.hosts, chosen, left, running)))
-        end(exit_code(standing.hosts, chosen))
+    return acceptance, about, is_new
 
 
-def _refuse(action: str, flags: Mapping[str, object], actions: tuple[str, ...]) -> None:
-    """Refuse a flag that goes with other actions. Raises UsageError."""
-    for name, value in flags.items():
-        if value and action not in actions:
-            raise UsageError(f"--{name}: it goes with accept {' and '.join(actions)}")
+def _at_work(acceptance: Acceptance) -> str:
+    """Return what another call does now; empty where none does."""
+    at_work = holder(acceptance.folder, LOCK)
+    return f"{_under_way(acceptance)}{at_work}" if at_work else ""
 
 
 def _under_way(acceptance: Acceptance) -> str:
@@ -229,6 +382,7 @@ def _page(standing: _Standing, *, running: str = "", signature: bool = False) ->
         acceptance.criteria,
         standing.hosts,
         saved_results(acceptance),
+        catalogue_of(acceptance.additions),
         () if signature else _left(standing, of_this_call=bool(running)),
         running=running,
         signature=signature,
@@ -288,6 +442,7 @@ def _write_bundles(standing: _Standing, attach: Path | None) -> None:
         raise UsageError(f"--attach {attach}: no such folder")
     results, runs = saved_results(standing.acceptance), standing.acceptance.runs
     failed = [host for host in standing.hosts.values() if host.blocked]
+    additions = standing.acceptance.additions
     assessments: dict[str, Assessment] = {}
     for host in failed:
         if host.blocked == STATE:
@@ -295,7 +450,9 @@ def _write_bundles(standing: _Standing, attach: Path | None) -> None:
             continue
         names = runs_until_failure(host, results)
         measured = [name for name in names if (runs / name / "run.json").is_file()]
-        assessments |= {name: judged(runs / name) for name in measured if name not in assessments}
+        assessments |= {
+            name: judged(runs / name, additions) for name in measured if name not in assessments
+        }
         _write_bundle(standing, host.host, [assessments[name] for name in measured], attach)
     if not failed:
         emit("no host failed a stage\n")
@@ -305,9 +462,10 @@ def _write_bundle(
     standing: _Standing, host: str, assessments: Sequence[Assessment], attach: Path | None
 ) -> None:
     fault = fault_of(assessments, host)
-    page = fault_html(fault)
+    templates = catalogue_of(standing.acceptance.additions).templates
+    page = fault_html(fault, templates)
     files: dict[str, Path | bytes] = {
-        "fault.md": fault_markdown(fault).encode(),
+        "fault.md": fault_markdown(fault, templates).encode(),
         "fault.html": page.encode(),
         **_pdf("fault.pdf", page, standing.about),
         **dict(answers_and_logs(assessments, host)),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 from hwcheck.accept.acceptance import RUNS, run_folders
 from hwcheck.accept.criteria import Criteria
@@ -16,8 +17,6 @@ from hwcheck.accept.evidence import StageResult, stage_result, state_result
 from hwcheck.accept.progress import due, progress
 from hwcheck.accept.stages import STAGES, STATE, Stage
 from hwcheck.connect import payload
-from hwcheck.connect.connector import Connector
-from hwcheck.connect.deadlines import Deadlines
 from hwcheck.connect.payload import Payload
 from hwcheck.errors import UsageError
 from hwcheck.fold import fold
@@ -25,30 +24,32 @@ from hwcheck.inventory.inventory import Cluster
 from hwcheck.provision.state.request import as_the_inventory_says, choose_roles
 from hwcheck.results.files import read_json
 from hwcheck.results.folders import new_folder
-from hwcheck.results.run_folder import RunFolder, utc_now
-from hwcheck.run.fan_out import fan_out
-from hwcheck.run.multi_host.orders import MultiHostOptions
-from hwcheck.run.plan import DURATION_PROFILE, ENGINES, make_plan
+from hwcheck.results.run_folder import utc_now
+from hwcheck.run.measure import connector_of, measure
+from hwcheck.run.options import ENGINES, Options
+from hwcheck.run.plan import DURATION_PROFILE, make_plan
 from hwcheck.sweep.cut_off import close_run
+from hwcheck.tasks.display import display
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.outcome import judged, show
 from hwcheck.tasks.output import say
-from hwcheck.tasks.progress import Progress
-from hwcheck.tasks.scope import run_multi_host
-from hwcheck.tasks.second_visit import make_second_visits
-from hwcheck.tasks.site_option import payload_files, save_site, site_hashes
+from hwcheck.tasks.site_option import all_checks, payload_files, site_files
+
+if TYPE_CHECKING:
+    from hwcheck.site.additions import Additions
 
 STATE_FILE = "state.json"
 
 
 @dataclass(frozen=True)
 class Acceptance:
-    """What is accepted: the hosts, by which criteria, in which folder."""
+    """What is accepted: the hosts, by which criteria, in which folder, with what a site adds."""
 
     id: str
     folder: Path
     cluster: Cluster
     criteria: Criteria
+    additions: Additions | None = None
     forks: int = 32
     accept_new_host_keys: bool = False
     verbose: bool = False
@@ -75,7 +76,7 @@ def run(acceptance: Acceptance, begins: Callable[[str], None]) -> None:
     again: it may have been repaired. So may an accepted one, whose parts are read again.
     """
     stop = threading.Event()
-    built = payload.build(payload_files())
+    built = payload.build(payload_files(acceptance.additions))
     results = end_what_was_cut_off(acceptance)
     before = progress(acceptance.criteria, acceptance.names, results)
     failed_before = {name: host.blocked for name, host in before.items() if host.blocked}
@@ -112,7 +113,7 @@ def _saved_result(acceptance: Acceptance, path: Path) -> StageResult | None:
         return state_result(acceptance.criteria, path.name, data) if data else None
     if not (path / "run.json").is_file():
         return None
-    assessment = judged(path)
+    assessment = judged(path, acceptance.additions)
     if assessment.run.meta.acceptance.get("id") != acceptance.id:
         return None
     return stage_result(acceptance.criteria, assessment)
@@ -127,7 +128,7 @@ def end_what_was_cut_off(acceptance: Acceptance) -> list[StageResult]:
         whole = not (path / "run.json").is_file() or (path / "hosts.parquet").is_file()
         if not whole and close_run(path):
             say(f"hwcheck: {path} was cut off; what it measured stands")
-            show(path, as_json=False, silent=True)
+            show(path, acceptance.additions, as_json=False, silent=True)
     return saved_results(acceptance)
 
 
@@ -195,43 +196,29 @@ def _visited(
     stop: threading.Event,
 ) -> StageResult:
     """Visit hosts for the checks of a stage, judge them, and hold them against the criteria."""
-    plan = make_plan(
-        cluster,
-        (*stage.beside, *stage.checks),
-        stage.profile,
-        duration_s=acceptance.criteria.burn_in_s if stage.profile == DURATION_PROFILE else None,
-        engine=acceptance.criteria.engine if stage.name == "collectives" else ENGINES[0],
-        payload_sha256=built.sha256,
-        site=site_hashes(),
+    criteria, every = acceptance.criteria, all_checks(acceptance.additions).values()
+    options = Options(
+        checks=(*stage.beside(every), *stage.checks(every)),
+        scopes=(stage.name,) if stage.over_hosts else (),
+        profile=stage.profile,
+        duration_s=criteria.burn_in_s if stage.profile == DURATION_PROFILE else None,
+        engine=criteria.engine if stage.name == "collectives" else ENGINES[0],
+        forks=acceptance.forks,
+        accept_new_host_keys=acceptance.accept_new_host_keys,
         acceptance={"id": acceptance.id, "stage": stage.name},
     )
-    deadlines = replace(Deadlines(), run_s=plan.timeout_s, visit_s=plan.timeout_s)
-    connector = Connector(deadlines, stop, accept_new_host_keys=acceptance.accept_new_host_keys)
+    plan = make_plan(options, cluster, built, site=site_files(acceptance.additions))
+    connector = connector_of(options, stop)
     connector.prepare(plan.hosts)
-    folder = RunFolder.create(acceptance.runs, plan.meta)
-    save_site(folder.path)
-    if stage.over_hosts:
-        lasting = connector.lasting()
-        run_multi_host(
-            *([stage.name], MultiHostOptions(), plan, built, folder, lasting),
-            verbose=acceptance.verbose,
-        )
-    else:
-        visits = len(plan.hosts)
-        with Progress(visits, forks=acceptance.forks, verbose=acceptance.verbose) as shown:
-            where = (plan.hosts, plan.requests, built, folder, connector)
-            fan_out(*where, forks=acceptance.forks, progress=shown)
-        make_second_visits(
-            *(plan, built, folder, connector), forks=acceptance.forks, verbose=acceptance.verbose
-        )
-    folder.finish(interrupted=stop.is_set())
+    path = measure(plan, acceptance.runs, connector, display(verbose=acceptance.verbose))
     made: list[StageResult] = []
     show(
-        folder.path,
+        path,
+        acceptance.additions,
         as_json=False,
-        assessed=lambda each: made.append(stage_result(acceptance.criteria, each)),
+        assessed=lambda assessment: made.append(stage_result(criteria, assessment)),
         silent=True,
     )
     if not made:
-        raise UsageError(f"{folder.path}: it could not be judged")
+        raise UsageError(f"{path}: it could not be judged")
     return made[0]

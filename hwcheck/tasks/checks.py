@@ -1,59 +1,81 @@
-"""``fab checks``: every check with its metrics, limits and their sources."""
+"""``hwcheck checks``: every check with its metrics, limits and their sources."""
 
 from __future__ import annotations
 
-from json import dumps as to_text
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from invoke import Context
+import click
 
+from hwcheck.errors import UsageError
 from hwcheck.node import checks as registry
 from hwcheck.render.catalogue import catalogue, catalogue_json, overview
-from hwcheck.tasks.command import command
-from hwcheck.tasks.flags import ALL, REACHING_HELP, read_cluster, split
+from hwcheck.tasks.command import command, fab_task, flag, option
+from hwcheck.tasks.flags import ALL, hosts_flag, limit_flag, read_cluster
 from hwcheck.tasks.output import emit, rendered
-from hwcheck.tasks.site_option import (
-    SITE_HELP,
-    additions_in_use,
-    with_site,
-)
+from hwcheck.tasks.site_option import all_checks, site_flag, with_site
+from hwcheck.tasks.values import Words, split
+
+if TYPE_CHECKING:
+    from hwcheck.site.additions import Additions
+
+__getattr__ = fab_task(__name__)
+
+
+def _known() -> list[str]:
+    return [*registry.load(), ALL]
 
 
 @command(
-    help={
-        "names": "comma-separated checks to show whole, with limits and sources; also as "
-        "`hwcheck checks pcie_link power_cap`; all shows every one (default: a line for each)",
-        "json": "print them as JSON",
-        "hosts": "Ansible inventory whose hwcheck_limits are shown, and the site beside it",
-        "limit": REACHING_HELP["limit"],
-        **SITE_HELP,
-    }
+    "checks",
+    examples=(
+        "hwcheck checks",
+        "hwcheck checks pcie_link power_cap",
+        "hwcheck checks all --hosts cluster.yml --json",
+    ),
 )
+@click.argument(
+    "shown",
+    metavar="[CHECK]...",
+    nargs=-1,
+    type=Words("check", _known),
+    help="checks to show whole, with limits and sources; all shows every one (default: a line for "
+    "each)",
+)
+@option("--names", type=Words("check", _known), help="the same, with commas between")
+@flag("--json", "as_json", help="print them as JSON")
+@hosts_flag("Ansible inventory whose hwcheck_limits are shown, and the site beside it")
+@limit_flag()
+@site_flag()
 @with_site
-def checks(
-    ctx: Context,  # noqa: ARG001 - invoke hands every task its context
-    names: str | None = None,
-    json: bool = False,
-    hosts: str = "",
-    limit: str | None = None,
-    site: str | None = None,  # noqa: ARG001 - with_site takes it
+def cli(
+    *,
+    shown: Sequence[str],
+    names: str | None,
+    as_json: bool,
+    hosts: str | None,
+    limit: str | None,
+    site: str | None,  # noqa: ARG001 - with_site takes it
+    additions: Additions | None,
 ) -> None:
     """List the checks; those that are named with metrics, limits and their sources."""
-    every = registry.load()
+    if names is not None and shown:
+        raise UsageError("--names: checks are named without it as well; say it once")
+    what, asked = ("checks", ",".join(shown)) if shown else ("--names", names)
+    every = all_checks(additions)
     limits = []
     if hosts:
         cluster = read_cluster(hosts, limit, checks=every)
         limits = [(host.name, host.limits) for host in cluster.hosts if host.limits]
-    additions = additions_in_use()
     of_site = additions.checks if additions else ()
     chosen = list(every)
-    if names != ALL:
-        chosen = (
-            split("checks" if names else "--names", names, chosen, "check", "list all") or chosen
-        )
-    shown = [every[name] for name in chosen]
-    if json:
-        emit(to_text(catalogue_json(shown, limits, of_site), indent=1) + "\n")
-    elif names is None and not limits:
-        emit(overview(shown, of_site))
+    if asked != ALL:
+        chosen = split(what, asked, chosen, "check", "list all") or chosen
+    listed = [every[name] for name in chosen]
+    if as_json:
+        emit(json.dumps(catalogue_json(listed, limits, of_site), indent=1) + "\n")
+    elif asked is None and not limits:
+        emit(overview(listed, of_site))
     else:
-        emit(rendered(catalogue(shown, limits, of_site)))
+        emit(rendered(catalogue(listed, limits, of_site)))

@@ -1,103 +1,80 @@
-"""``fab compare``: two runs, host by host."""
+"""``hwcheck compare``: two runs, host by host."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from invoke import Argument, Context
+import click
 
 from hwcheck.errors import UsageError
 from hwcheck.history.compare import compare as compare_runs
 from hwcheck.history.compare import compare_last_green
 from hwcheck.history.names import name_among
 from hwcheck.history.views import History
+from hwcheck.node import checks
 from hwcheck.render.history import FORMATS, answer_text, comparison_answer, comparison_text
 from hwcheck.results.folders import named_folder
-from hwcheck.tasks.command import Command, Once, command
-from hwcheck.tasks.dataset import RUNS, RUNS_HELP, history_of, write_picture
-from hwcheck.tasks.flags import one_of
+from hwcheck.tasks.command import command, fab_task, option
+from hwcheck.tasks.dataset import format_flag, history_of, runs_flag, write_picture
 from hwcheck.tasks.output import emit, rendered
+from hwcheck.tasks.values import Folder, OneOf
 from hwcheck.text import line
+
+__getattr__ = fab_task(__name__)
 
 GREEN = "green"
 PAGE = ".html"
 
 
-class Later(Once):
-    """The second run, which has to be named unless ``--last`` says what it is."""
-
-    last: Argument
-
-    @property
-    def value(self) -> Any:
-        """The run; None, which Invoke takes for missing, where neither it nor --last is given."""
-        return "" if self.raw_value is None and self.last.raw_value is not None else self._value
-
-    @value.setter
-    def value(self, value: Any) -> None:
-        self.set_value(value)
-
-
-class Compare(Command):
-    """The task whose second run ``--last`` stands for."""
-
-    def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:
-        """Return the flags."""
-        flags = super().get_arguments(ignore_unknown_help)
-        (last,) = (flag for flag in flags if flag.name == "last")
-        for flag in flags:
-            if flag.name == "later":
-                flag.__class__ = Later
-                flag.last = last
-        return flags
-
-
 @command(
-    klass=Compare,
-    positional=["run", "later"],
-    help={
-        "run": "a run, by its folder or its folder's name; with --last the run that is compared",
-        "later": "the run that is compared with it",
-        "last": "green: compare each host with its own last green run",
-        "format": "table (default), csv or json",
-        "output": "draw it: FILE.html",
-        **RUNS_HELP,
-    },
+    "compare",
+    examples=(
+        "hwcheck compare 20260101T030000Z-1a2b3c 20260102T030000Z-4d5e6f",
+        "hwcheck compare runs/latest --last green",
+        "hwcheck compare runs/latest --last green --output drift.html",
+    ),
 )
-def compare(
-    ctx: Context,  # noqa: ARG001 - invoke hands every task its context
-    run: str,
-    later: str,
-    last: str = "",
-    format: str = FORMATS[0],  # noqa: A002 - the flag's name
-    output: str = "",
-    runs: str = RUNS,
+@click.argument(
+    "run",
+    type=Folder(),
+    help="a run, by its folder or its folder's name; with --last the run that is compared",
+)
+@click.argument("later", type=Folder(), required=False, help="the run that is compared with it")
+@option("--last", type=OneOf((GREEN,)), help="green: compare each host with its own last green run")
+@format_flag
+@option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    default="",
+    help="draw it: FILE.html",
+)
+@runs_flag
+def cli(
+    *, run: str, later: str | None, last: str | None, format_: str, output: str, runs: str
 ) -> None:
     """Say what changed between two runs: outcomes, GPUs, versions, settings, figures."""
-    one_of("--format", format, FORMATS)
-    if last:
-        one_of("--last", last, (GREEN,))
     if output and Path(output).suffix != PAGE:
         raise UsageError(f"--output {output}: it draws {PAGE}; end the name so")
     if bool(later) == bool(last):
         raise UsageError("compare: name two runs, or one run and --last green")
-    two = () if last else (Path(run).name, Path(later).name)
+    two = (Path(run).name, Path(later).name) if later else ()
     with history_of(runs, only=two) as past:
         first = run_named(past, run)
         compared = (
-            compare_last_green(past, first)
-            if last
-            else compare_runs(past, first, run_named(past, later))
+            compare_runs(past, first, run_named(past, later), checks.load())
+            if later
+            else compare_last_green(past, first, checks.load())
         )
     if output:
         from hwcheck.render.comparison import comparison_html  # not above: Jinja is for pages
 
         write_picture(output, comparison_html(compared).encode())
-    elif format == FORMATS[0]:
+    elif format_ == FORMATS[0]:
         emit(rendered(comparison_text(compared)))
     else:
-        text = answer_text(comparison_answer(compared), format)
+        text = answer_text(comparison_answer(compared), format_)
         assert isinstance(text, str)
         emit(text)
 

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import date, datetime, time, timedelta, timezone
 from pathlib import Path
+
+import click
 
 from hwcheck.errors import UsageError
 from hwcheck.history.dataset import KINDS
 from hwcheck.history.views import History
-from hwcheck.render.history import left_out_lines
+from hwcheck.render.history import FORMATS, left_out_lines
 from hwcheck.results.files import replace_file
+from hwcheck.tasks.command import option
 from hwcheck.tasks.output import say
+from hwcheck.tasks.values import OneOf, Since
 
 RUNS = "runs"
-RUNS_HELP = {"runs": f"folder of the run folders (default: {RUNS})"}
-SINCE_HELP = {"since": "only runs from this day (2026-01-31) or of so long (30d, 12h)"}
-UNITS = {"d": "days", "h": "hours", "w": "weeks"}
+runs_flag = option(
+    "--runs",
+    type=click.Path(file_okay=False),
+    metavar="FOLDER",
+    default=RUNS,
+    help=f"folder of the run folders (default: {RUNS})",
+)
+since_flag = option(
+    "--since", type=Since(), help="only runs from this day (2026-01-31) or of so long (30d, 12h)"
+)
+format_flag = option(
+    "--format",
+    "format_",
+    type=OneOf(FORMATS),
+    default=FORMATS[0],
+    help="table (default), csv or json",
+)
 OPEN: list[History] = []
-_LENGTH = re.compile(r"([0-9]{1,5})([dhw])")
 
 
 @contextmanager
@@ -48,20 +63,3 @@ def write_picture(output: str, picture: bytes) -> None:
     except OSError as error:
         raise UsageError(f"cannot write {output}: {error.strerror}") from None
     say(f"hwcheck: {output}")
-
-
-def since_time(flag: str, text: str) -> datetime | None:
-    """Return the time (UTC) of ``30d``, ``12h`` or ``2026-01-31``; None for an empty text.
-
-    Raises UsageError.
-    """
-    if not text:
-        return None
-    now = datetime.now(timezone.utc).replace(tzinfo=None)
-    length = _LENGTH.fullmatch(text)
-    try:
-        if length:
-            return now - timedelta(**{UNITS[length[2]]: int(length[1])})
-        return datetime.combine(date.fromisoformat(text), time())
-    except (ValueError, OverflowError):
-        raise UsageError(f"{flag} {text[:40]}: it takes a day (2026-01-31) or 30d, 12h") from None

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from invoke import Exit
+from click.exceptions import Exit
 
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import INTERRUPTED, NOT_MEASURED, PASS
@@ -16,18 +16,39 @@ from hwcheck.provision.draining import Draining
 from hwcheck.provision.rollout import Batch
 from hwcheck.scheduler.actions import LOG
 from hwcheck.scheduler.records import DONE, FAILED, Amount, NodeAction
-from hwcheck.tasks.flags import one_of, seconds
+from hwcheck.tasks.command import option
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.output import say
+from hwcheck.tasks.values import Duration, OneOf, Text
 
 MAX_DRAINED, TIMEOUT = "25%", "24h"
-DRAIN_HELP = {
-    "drain": "slurm or kubernetes: drain each batch there, wait for its jobs, resume it when it is "
-    "well (without a value: in what hwcheck_scheduler names)",
-    "max-drained": "nodes that may be out of service, of all and of each partition: a count or a "
-    f"share (default: {MAX_DRAINED})",
-    "drain-timeout": f"how long to wait for the jobs of a batch to end (default: {TIMEOUT})",
-}
+OF_INVENTORY = "hwcheck_scheduler"
+"""What ``--drain`` says without a value."""
+drain_flags = (
+    option(
+        "--drain",
+        is_flag=False,
+        flag_value=OF_INVENTORY,
+        type=OneOf(SCHEDULERS, bare=OF_INVENTORY),
+        metavar="[SCHEDULER]",
+        help="slurm or kubernetes: drain each batch there, wait for its jobs, resume it when it is "
+        "well (without a value: in what hwcheck_scheduler names)",
+    ),
+    option(
+        "--max-drained",
+        type=Text("amount", Amount.parse),
+        metavar="AMOUNT",
+        default=MAX_DRAINED,
+        help="nodes that may be out of service, of all and of each partition: a count or a share "
+        f"(default: {MAX_DRAINED})",
+    ),
+    option(
+        "--drain-timeout",
+        type=Duration(),
+        default=TIMEOUT,
+        help=f"how long to wait for the jobs of a batch to end (default: {TIMEOUT})",
+    ),
+)
 
 
 def drain(draining: Draining, part: Batch) -> int:
@@ -43,7 +64,7 @@ def wait(draining: Draining, part: Batch) -> int:
     with Interrupts(stop):
         busy = draining.wait(part, stop)
     if stop.is_set():
-        raise Exit(code=INTERRUPTED)
+        raise Exit(INTERRUPTED)
     for name, node in busy.items():
         say(f"hwcheck: {name}: {node.line()}: given up after {draining.limit_s:g} s")
     return NOT_MEASURED if busy else PASS
@@ -71,24 +92,15 @@ def _say_what_failed(actions: Sequence[NodeAction]) -> None:
 
 
 def read_draining(
-    drain: str | bool | None, max_drained: str, timeout: str, hosts: Sequence[Host], out: Path
+    drain: str | None, max_drained: Amount, timeout_s: float, hosts: Sequence[Host], out: Path
 ) -> Draining | None:
-    """Return what the flags ask for; None where nothing is drained. Raises UsageError.
-
-    Invoke has True for a flag without its value.
-    """
+    """Return what the flags ask for; None where nothing is drained. Raises UsageError."""
     if drain is None:
         return None
-    kinds = {host.settings.scheduler for host in hosts} if drain is True else {str(drain)}
+    kinds = {host.settings.scheduler for host in hosts} if drain == OF_INVENTORY else {drain}
     if kinds == {""} or len(kinds) > 1:
         problem = "is not set" if kinds == {""} else "is not the same for all hosts"
         raise UsageError(
             f"--drain: hwcheck_scheduler {problem}; or say --drain {' or '.join(SCHEDULERS)}"
         )
-    kind = one_of("--drain", kinds.pop(), SCHEDULERS)
-    try:
-        at_most = Amount.parse(max_drained)
-    except ValueError as error:
-        raise UsageError(f"--max-drained {error}") from None
-    limit_s = seconds("--drain-timeout", timeout)
-    return Draining(kind, hosts, out / LOG, at_most, limit_s)
+    return Draining(kinds.pop(), hosts, out / LOG, max_drained, timeout_s)

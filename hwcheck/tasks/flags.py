@@ -1,146 +1,242 @@
-"""Flags of the commands: their help, and from their text to what it means.
-
-Invoke's conversions answer a wrong word with a traceback; here it is a UsageError.
-"""
+"""Flags that several commands have, declared once, and from their values to what they mean."""
 
 from __future__ import annotations
 
-import difflib
+import functools
 import getpass
-import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from hwcheck import shipped
 from hwcheck.errors import UsageError
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.node.checks import ON_DEMAND
-from hwcheck.node.wire import COLLECTIVES, DTYPES, LEG_NAMES, Timing
+from hwcheck.node.checks.gate_proof import gate_proof
+from hwcheck.node.wire import COLLECTIVES, Timing
+from hwcheck.tasks.command import SIZE, flag, option
 from hwcheck.tasks.output import emit, say
+from hwcheck.tasks.values import Folder, Percent, Whole, split
 from hwcheck.text import binary_size
 
 if TYPE_CHECKING:
     from hwcheck.inventory.inventory import Cluster, Host
     from hwcheck.node.check import Check
 
-HELP = {
-    "playbook": "a playbook file, or one that hwcheck brings (default: its site.yml)",
-    "tags": "comma-separated tags; every role has its own name as one",
-    "check": "change nothing, say what would change",
-    "diff": "show the differences in files",
-    "forks": "hosts at once (default 32)",
-    "out": "folder in which the run folder is made (default: runs)",
-    "verbose": "also say what did not change",
-}
-"""The flags of state, provision and rollout."""
-REACHING_HELP = {
-    "hosts": "Ansible inventory (file, folder or script), or hosts as node1,node[02-04] (default: "
-    "the inventory that ansible.cfg names)",
-    "limit": "Ansible pattern of hosts (h100:!node03), hosts as hwcheck prints them (node[02-03]), "
-    "or @FILE with a host a line",
-    "extra-vars": "variables that come before the inventory's: key=value, YAML or JSON, or @FILE",
-    "user": "log in as this user where the inventory does not say so",
-    "ask-pass": "ask for the password of the login; without a terminal it is read from stdin",
-    "become": "become another user where the inventory does not say so",
-    "become-user": "that user (default: root)",
-    "ask-become-pass": "ask for sudo's password; without a terminal it is read from stdin",
-    "accept-new-host-keys": "take the host key of a host never met (a changed key never)",
-    "list-hosts": "print the names of the hosts, and do nothing else",
-}
-"""The flags of commands that reach hosts, as Ansible has them."""
-COVERAGE_HELP = {
-    "require-coverage": "percent of the applicable checks that each host must have measured "
-    "(without a value 100); with less the exit code is 3, or 1 where something failed",
-}
+REACHING = "Hosts, and how to reach them"
+"""The section of these flags in a help."""
+HOSTS_HELP = (
+    "Ansible inventory (file, folder or script), or hosts as node1,node[02-04] (default: the "
+    "inventory that ansible.cfg names)"
+)
 
-UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-MOST_DIGITS = 9
-"""More than any count or number of seconds here has, and far from where Python refuses."""
+
+def hosts_flag(help: str = HOSTS_HELP, **attributes: Any) -> Callable[..., Any]:  # noqa: A002
+    """Return ``--hosts``, which a shell completes with files."""
+    return option("-i", "--hosts", type=click.Path(), metavar="INVENTORY", help=help, **attributes)
+
+
+def limit_flag(**attributes: Any) -> Callable[..., Any]:
+    """Return ``--limit``."""
+    return option(
+        "-l",
+        "--limit",
+        metavar="PATTERN",
+        help="Ansible pattern of hosts (h100:!node03), hosts as hwcheck prints them "
+        "(node[02-03]), or @FILE with a host a line",
+        **attributes,
+    )
+
+
+def forks_flag(**attributes: Any) -> Callable[..., Any]:
+    """Return ``--forks``."""
+    return option("-f", "--forks", type=Whole(1), section=REACHING, **attributes)
+
+
+out_flag = option(
+    "--out",
+    type=Folder("runs"),
+    default="runs",
+    help="folder in which the run folder is made (default: runs)",
+)
+json_flag = flag("--json", "as_json", help="print a machine-readable summary on stdout")
+force_flag = flag("--force", help="load nodes that are at work")
+coverage_flag = option(
+    "--require-coverage",
+    is_flag=False,
+    flag_value="100",
+    type=Percent(),
+    metavar="[PERCENT]",
+    help="percent of the applicable checks that each host must have measured (without a value "
+    "100); with less the exit code is 3, or 1 where something failed",
+)
+
+accept_flag = flag(
+    "--accept-new-host-keys",
+    section=REACHING,
+    help="take the host key of a host never met (a changed key never)",
+)
+_LOGIN = (
+    option(
+        "-u",
+        "--user",
+        metavar="USER",
+        default="",
+        section=REACHING,
+        help="log in as this user where the inventory does not say so",
+    ),
+    flag(
+        "-k",
+        "--ask-pass",
+        section=REACHING,
+        help="ask for the password of the login; without a terminal it is read from stdin",
+    ),
+    flag(
+        "-b",
+        "--become",
+        section=REACHING,
+        help="become another user where the inventory does not say so",
+    ),
+    option(
+        "--become-user",
+        metavar="USER",
+        default="",
+        section=REACHING,
+        help="that user (default: root)",
+    ),
+    flag(
+        "-K",
+        "--ask-become-pass",
+        section=REACHING,
+        help="ask for sudo's password; without a terminal it is read from stdin",
+    ),
+)
+
+
+def reading(hosts_help: str = HOSTS_HELP, *, limit: bool = True) -> Callable[..., Any]:
+    """Return what gives a command the flags of an inventory, and of the login to its hosts.
+
+    Without ``limit`` it is always about all of them. The command takes what those of the login say
+    as ``connection``.
+    """
+
+    def decorate(body: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(body)
+        def with_connection(
+            *,
+            user: str,
+            ask_pass: bool,
+            become: bool,
+            become_user: str,
+            ask_become_pass: bool,
+            **flags: Any,
+        ) -> None:
+            _say_what_is_not_used()
+            connection = read_connection(
+                user=user,
+                ask_pass=ask_pass,
+                become=become,
+                become_user=become_user,
+                ask_become_pass=ask_become_pass,
+            )
+            body(connection=connection, **flags)
+
+        return _with_flags(
+            with_connection,
+            hosts_flag(hosts_help, section=REACHING),
+            *([limit_flag(section=REACHING)] if limit else []),
+            option(
+                "-e",
+                "--extra-vars",
+                multiple=True,
+                metavar="VARS",
+                section=REACHING,
+                help="variables that come before the inventory's: key=value, YAML or JSON, or "
+                "@FILE",
+            ),
+            *_LOGIN,
+        )
+
+    return decorate
+
+
+def reaching(
+    hosts_help: str = HOSTS_HELP,
+    *,
+    forks: int | None = 32,
+    forks_help: str = "hosts at once (default 32)",
+) -> Callable[..., Any]:
+    """Return what gives a command all the flags of those that reach hosts, as Ansible has them."""
+
+    def decorate(body: Callable[..., None]) -> Callable[..., None]:
+        reached: Callable[..., None] = reading(hosts_help)(
+            _with_flags(
+                body,
+                accept_flag,
+                forks_flag(default=forks, help=forks_help),
+                flag(
+                    "--list-hosts",
+                    section=REACHING,
+                    help="print the names of the hosts, and do nothing else",
+                ),
+                flag(
+                    "-v",
+                    "--verbose",
+                    section=REACHING,
+                    help="say more: what every host is doing, and what did not change",
+                ),
+            )
+        )
+        return reached
+
+    return decorate
+
+
+def _with_flags(body: Callable[..., None], *flags: Callable[..., Any]) -> Callable[..., None]:
+    for declare in reversed(flags):  # as decorators stand above each other
+        body = declare(body)
+    return body
+
+
+def _say_what_is_not_used() -> None:
+    """Say that Fabric's options of a connection, from its own files, have no effect."""
+    # Not above: to import Fabric takes a tenth of a second.
+    from hwcheck.connect.ssh_config import fabric_config
+
+    if fabric_config().get("connect_kwargs"):
+        say(NOT_USED)
+
+
+NOT_USED = (
+    "hwcheck: Fabric's own connection options (-t, connect_kwargs) are not used; "
+    "the inventory and the ssh configuration say how to connect"
+)
 
 USUAL = COLLECTIVES[:2]
 """Collectives that are timed without --collectives: what P2P must be decided by."""
 
 ALL = "all"
-PROOF = ("gate_proof",)
+PROOF = (gate_proof.id,)
 """Checks about hwcheck and not about the node; ``--prove`` asks for them."""
 
-LEAST_BYTES, MOST_BYTES = 8, 64 << 30
-"""nccl-tests' own examples begin at 8 bytes (README.md)."""
 MOST_REPETITIONS = 100_000
 MOST_FACTOR = 1024
-
-SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)([KMGkmg]?)B?")
-"""A size as nccl-tests takes it."""
-_SCALE = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-
-
-def out_folder(out: str, usual: str = "runs") -> Path:
-    """Return the folder of ``--out``. Raises UsageError where it is empty: an unset variable."""
-    if not out.strip():
-        raise UsageError(f"--out is empty; name a folder, or leave --out out for {usual}")
-    return Path(out)
-
-
-def whole(flag: str, text: str, least: int) -> int:
-    """Return the whole number of a flag, ``least`` or more. Raises UsageError."""
-    if not text.isdecimal() or len(text) > MOST_DIGITS or int(text) < least:
-        most = f", of at most {MOST_DIGITS} digits" if len(text) > MOST_DIGITS else ""
-        raise UsageError(f"{flag} {text[:40]}: it takes a whole number from {least}{most}")
-    return int(text)
-
-
-def seconds(flag: str, text: str) -> float:
-    """Return the seconds of a duration: ``90``, ``90s``, ``45m``, ``8h``. Raises UsageError."""
-    number, unit = text.rstrip("smh"), text.lstrip("0123456789.")
-    try:
-        length_s = float(number) * UNITS_S[unit]
-    except (ValueError, KeyError):
-        length_s = 0.0
-    if not 1.0 <= length_s < float("inf"):
-        raise UsageError(f"{flag} {text}: it takes seconds, or 45m or 8h")
-    return length_s
-
-
-def one_of(flag: str, word: str, choices: Collection[str]) -> str:
-    """Return the word of a flag. Raises UsageError where it is none of the choices."""
-    if word not in choices:
-        raise UsageError(f"{flag} {word}: it is one of {', '.join(choices)}")
-    return word
-
-
-def split(
-    flag: str, text: str | None, choices: Sequence[str], noun: str, without: str
-) -> list[str]:
-    """Return the names of a flag, in the order of ``choices``; none without the flag.
-
-    ``noun`` is what they name, ``without`` what happens without the flag. Raises UsageError.
-    """
-    if text is None:
-        return []
-    names = {part.strip() for part in text.split(",")} - {""}
-    if not names:  # an unset variable in a script must not run everything
-        raise UsageError(f"{flag} {text!r} names no {noun}; leave {flag} out to {without}")
-    for name in sorted(names - set(choices)):
-        near = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else "known: " + ", ".join(choices)
-        raise UsageError(f"{flag} {name}: no such {noun}; {hint}")
-    return [name for name in choices if name in names]
 
 
 def select(
     checks: Iterable[str],
     only: str | None,
     skip: str | None,
-    collectives: str | None = None,
+    collectives: Sequence[str] | None = None,
     *,
     usual: Sequence[str] = USUAL,
     on_demand: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return which of these checks to run, in their order.
 
-    ``only``, ``skip`` and ``collectives`` are comma-separated, None where the flag is not given. A
+    ``only`` and ``skip`` are comma-separated, None where the flag is not given. A
     collective is a check of its name; without ``only`` and ``collectives`` those of ``usual`` are
     run. ``on_demand`` are checks to run besides. Raises UsageError for an unknown name, with the
     nearest, for a flag that names nothing, and when nothing is left.
@@ -148,9 +244,7 @@ def select(
     ids = list(checks)
     wanted = split("--only", only, ids, "check", "run all")
     unwanted = split("--skip", skip, ids, "check", "run all")
-    timed = split("--collectives", collectives, [*COLLECTIVES, ALL], "collective", "time the usual")
-    if ALL in timed:
-        timed = list(COLLECTIVES)
+    timed = COLLECTIVES if ALL in (collectives or ()) else tuple(collectives or ())
     if not wanted:
         of_node = [i for i in ids if i not in ON_DEMAND]
         wanted = [i for i in of_node if i not in COLLECTIVES or i in (timed or usual)]
@@ -164,76 +258,35 @@ def select(
 
 def timing(
     *,
-    legs: str | None,
-    minbytes: str,
-    maxbytes: str,
-    stepfactor: str,
-    iters: str,
-    warmup_iters: str,
-    datatype: str,
+    legs: Sequence[str] = (),
+    minbytes: int | None = None,
+    maxbytes: int | None = None,
+    stepfactor: int | None = None,
+    iters: int | None = None,
+    warmup_iters: int | None = None,
+    datatype: str | None = None,
 ) -> Timing:
-    """Return how collectives are timed by these flags of nccl-tests.
+    """Return how collectives are timed by these flags of nccl-tests; without one it is usual.
 
-    An empty text is the default. Raises UsageError.
+    Raises UsageError.
     """
-    default = Timing()
-    least = size("--minbytes", minbytes) if minbytes else default.min_bytes
-    most = size("--maxbytes", maxbytes) if maxbytes else max(default.max_bytes, least)
-    if not minbytes:
+    usual = Timing()
+    least = usual.min_bytes if minbytes is None else minbytes
+    most = max(usual.max_bytes, least) if maxbytes is None else maxbytes
+    if minbytes is None:
         least = min(least, most)
     if least > most:
-        raise UsageError(f"--minbytes {minbytes}: it is more than --maxbytes {maxbytes}")
-    if datatype:
-        one_of("--datatype", datatype, DTYPES)
+        sizes = f"--minbytes {binary_size(least)}: it is more than --maxbytes {binary_size(most)}"
+        raise UsageError(sizes)
     return Timing(
-        legs=tuple(split("--legs", legs, LEG_NAMES, "leg", "time all that can differ")),
+        legs=tuple(legs),
         min_bytes=least,
         max_bytes=most,
-        step_factor=_number("--stepfactor", stepfactor, default.step_factor, 2, MOST_FACTOR),
-        iterations=_number("--iters", iters, default.iterations, 1, MOST_REPETITIONS),
-        warmups=_number("--warmup-iters", warmup_iters, default.warmups, 0, MOST_REPETITIONS),
-        dtype=datatype or default.dtype,
+        step_factor=usual.step_factor if stepfactor is None else stepfactor,
+        iterations=usual.iterations if iters is None else iters,
+        warmups=usual.warmups if warmup_iters is None else warmup_iters,
+        dtype=datatype or usual.dtype,
     )
-
-
-def size(flag: str, text: str) -> int:
-    """Return the bytes of a size as nccl-tests takes it: ``1048576``, ``1M``, ``0.5G``.
-
-    Suffixes are binary. Raises UsageError.
-    """
-    match = SIZE.fullmatch(text)
-    count = int(float(match.group(1)) * _SCALE[match.group(2).lower()]) if match else 0
-    if not LEAST_BYTES <= count <= MOST_BYTES:
-        limits = f"{binary_size(LEAST_BYTES)} to {binary_size(MOST_BYTES)}"
-        raise UsageError(f"{flag} {text}: it takes bytes, or 64K, 8M, 0.5G, from {limits}")
-    return count
-
-
-def _number(flag: str, text: str, default: int, least: int, most: int) -> int:
-    if not text:
-        return default
-    number = whole(flag, text, least)
-    if number > most:
-        raise UsageError(f"{flag} {text}: at most {most}")
-    return number
-
-
-def percent(text: str | bool | None) -> float | None:
-    """Return the percentage of ``--require-coverage``; None without it. Raises UsageError.
-
-    Invoke has True for a flag without its value.
-    """
-    if text is None:
-        return None
-    if text is True:
-        return 100.0
-    try:
-        value = float(str(text).removesuffix("%"))
-    except ValueError:
-        value = -1.0
-    if not 0 < value <= 100:
-        raise UsageError(f"--require-coverage {text}: it takes a percentage above 0 and up to 100")
-    return value
 
 
 def read_cluster(

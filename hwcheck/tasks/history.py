@@ -1,11 +1,9 @@
-"""``fab history``: the runs of a folder, or its hosts, line by line."""
+"""``hwcheck history``: the runs of a folder, or its hosts, line by line."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-
-from invoke import Context
 
 from hwcheck.errors import UsageError
 from hwcheck.history import dataset, retention
@@ -15,54 +13,72 @@ from hwcheck.history.overview import host_lines, last_values, run_lines
 from hwcheck.history.trend import metric_named
 from hwcheck.history.views import History
 from hwcheck.render.history import hosts_table, left_out_lines, runs_table
-from hwcheck.tasks.command import command
-from hwcheck.tasks.dataset import RUNS, RUNS_HELP, SINCE_HELP, history_of, since_time
-from hwcheck.tasks.flags import REACHING_HELP, read_cluster, whole
+from hwcheck.tasks.command import command, fab_task, flag, option
+from hwcheck.tasks.dataset import history_of, runs_flag, since_flag
+from hwcheck.tasks.flags import HOSTS_HELP, hosts_flag, limit_flag, read_cluster
 from hwcheck.tasks.output import emit, rendered, say
+from hwcheck.tasks.values import Since, Whole
 from hwcheck.text import line
+
+__getattr__ = fab_task(__name__)
 
 SHOWN = 30
 
 
 @command(
-    help={
-        "hosts": "a line for each of these hosts: " + REACHING_HELP["hosts"],
-        "limit": REACHING_HELP["limit"],
-        "per-host": "a line for each host of the history",
-        "metric": "also the last value, and those before it, of this metric on each host",
-        "rebuild": "write the Parquet files of runs that have none, or damaged ones, and list",
-        "older-than": "with --delete: runs that began before this day or so long ago may go",
-        "keep": "with --delete: all but so many of the newest runs may go",
-        "delete": "say which runs --older-than and --keep would delete, kept ones with the reason",
-        "yes": "with --delete: delete them",
-        "html": "write index.html into the folder of the runs: all hosts by nights, what is open "
-        "since when, links to the reports",
-        **SINCE_HELP,
-        **RUNS_HELP,
-    },
+    "history",
+    examples=(
+        "hwcheck history",
+        "hwcheck history --hosts node02, --metric all_reduce.busbw_gbps --since 30d",
+        "hwcheck history --delete --older-than 26w --keep 100",
+    ),
 )
-def history(
-    ctx: Context,  # noqa: ARG001 - invoke hands every task its context
-    hosts: str = "",
-    limit: str | None = None,
-    per_host: bool = False,
-    metric: str = "",
-    rebuild: bool = False,
-    older_than: str = "",
-    keep: str = "",
-    delete: bool = False,
-    yes: bool = False,
-    html: bool = False,
-    since: str = "",
-    runs: str = RUNS,
+@hosts_flag("a line for each of these hosts: " + HOSTS_HELP)
+@limit_flag()
+@flag("--per-host", help="a line for each host of the history")
+@option(
+    "--metric",
+    metavar="METRIC",
+    default="",
+    help="also the last value, and those before it, of this metric on each host",
+)
+@flag("--rebuild", help="write the Parquet files of runs that have none, or damaged ones, and list")
+@option(
+    "--older-than",
+    type=Since(),
+    help="with --delete: runs that began before this day or so long ago may go",
+)
+@option("--keep", type=Whole(1), help="with --delete: all but so many of the newest runs may go")
+@flag(
+    "--delete",
+    help="say which runs --older-than and --keep would delete, kept ones with the reason",
+)
+@flag("--yes", help="with --delete: delete them")
+@flag(
+    "--html",
+    help="write index.html into the folder of the runs: all hosts by nights, what is open since "
+    "when, links to the reports",
+)
+@since_flag
+@runs_flag
+def cli(
+    *,
+    hosts: str | None,
+    limit: str | None,
+    per_host: bool,
+    metric: str,
+    rebuild: bool,
+    older_than: datetime | None,
+    keep: int | None,
+    delete: bool,
+    yes: bool,
+    html: bool,
+    since: datetime | None,
+    runs: str,
 ) -> None:
     """Say what the runs came to, or each host over them."""
-    start = since_time("--since", since)
     if limit and not hosts:
         raise UsageError("--limit: it chooses among the hosts of --hosts; say both")
-    before, most = since_time("--older-than", older_than), None
-    if keep:
-        most = whole("--keep", keep, 1)
     if delete != bool(older_than or keep) or (yes and not delete):
         raise UsageError("--delete goes with --older-than or --keep, and --yes with --delete")
     if rebuild:
@@ -77,23 +93,24 @@ def history(
         if names:
             refuse_unknown_hosts(past, names)
         if delete:
-            text = retained(past, before, most, sure=yes)
+            text = retained(past, older_than, keep, sure=yes)
         elif names or per_host or metric:
             asked = metric_named(past, metric) if metric else None
-            values = last_values(past, asked, names, start) if asked else {}
-            lines = host_lines(past, names, start)
+            values = last_values(past, asked, names, since) if asked else {}
+            lines = host_lines(past, names, since)
             text = rendered(hosts_table(lines, values, asked))
         else:
-            of_runs = run_lines(past, start)
-            text = rendered(runs_table(of_runs, len(of_runs) if start else SHOWN))
+            of_runs = run_lines(past, since)
+            text = rendered(runs_table(of_runs, len(of_runs) if since else SHOWN))
     emit(text)
 
 
 def write_page(runs: str) -> None:
     """Write the page of the fleet, and say where it is. Raises UsageError and DiskError."""
+    from hwcheck.advise.catalogue import shipped
     from hwcheck.tasks.index_page import INDEX, write_index  # what only lists does without
 
-    for text in left_out_lines(write_index(Path(runs))):
+    for text in left_out_lines(write_index(Path(runs), shipped())):
         say(f"hwcheck: {text}")
     say(f"hwcheck: {Path(runs) / INDEX}")
 
@@ -101,6 +118,7 @@ def write_page(runs: str) -> None:
 def take_in(runs: Path) -> None:
     """Write the files of runs that have none or damaged ones, and say what became of each."""
     from hwcheck.advise.assessment import assess  # not above: what only lists judges nothing
+    from hwcheck.advise.catalogue import shipped
     from hwcheck.results.multi_host import read_multi_host
     from hwcheck.results.run_folder import read_run
     from hwcheck.results.training import read_training
@@ -113,8 +131,9 @@ def take_in(runs: Path) -> None:
             run = read_run(path)
             if not run.meta.finished:
                 raise UsageError(f"under way, or cut short; `hwcheck report {path}` takes it in")
-            refuse_without_site(path, run.meta)
-            dataset.write(path, assess(run, read_multi_host(path), training=read_training(path)))
+            refuse_without_site(None, path, run.meta)
+            multi_host, training = read_multi_host(path), read_training(path)
+            dataset.write(path, assess(run, shipped(), multi_host, training=training))
         except UsageError as error:
             say(f"hwcheck: {line(path.name, 80)}: not taken in: {error}")
         else:

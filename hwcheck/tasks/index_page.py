@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hwcheck.advise.catalogue import Catalogue
 from hwcheck.history.fleet import fleet_of, recent_runs
 from hwcheck.history.views import History, LeftOut
 from hwcheck.render.fleet import fleet_page
@@ -12,13 +13,13 @@ from hwcheck.results.files import replace_text, writing_to
 INDEX = "index.html"
 
 
-def write_index(runs: Path) -> list[LeftOut]:
+def write_index(runs: Path, catalogue: Catalogue) -> list[LeftOut]:
     """Write the page into the folder and return what is not in it.
 
     Raises UsageError where there is no such folder, and DiskError; DuckDBMissingError.
     """
     with History.open(runs, only=recent_runs(runs), kinds=("hosts", "findings")) as history:
-        page = fleet_page(fleet_of(history))
+        page = fleet_page(fleet_of(history), catalogue)
         left_out = history.left_out
     with writing_to(runs):
         replace_text(runs / INDEX, page)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hwcheck.advise.assessment import Assessment, LastRuns, assess
 from hwcheck.advise.nccl_files import FOLDER, nccl_files
@@ -20,6 +21,7 @@ from hwcheck.history.past import past_of
 from hwcheck.history.views import History
 from hwcheck.judge.own_past import MOST_RUNS
 from hwcheck.judge.past import Past
+from hwcheck.node.check import Check
 from hwcheck.render.html import html
 from hwcheck.render.junit import junit
 from hwcheck.render.load_plots import drawn_hosts
@@ -32,7 +34,10 @@ from hwcheck.results.multi_host import read_multi_host
 from hwcheck.results.run_folder import Run, read_run, read_series, write_rendered
 from hwcheck.results.training import read_training
 from hwcheck.tasks.output import emit, rendered, say
-from hwcheck.tasks.site_option import refuse_without_site
+from hwcheck.tasks.site_option import catalogue_of, refuse_without_site
+
+if TYPE_CHECKING:
+    from hwcheck.site.additions import Additions
 
 
 @contextmanager
@@ -50,6 +55,7 @@ def _uncollected() -> Iterator[None]:
 @_uncollected()
 def show(
     path: Path,
+    additions: Additions | None,
     *,
     as_json: bool,
     required_percent: float | None = None,
@@ -59,13 +65,14 @@ def show(
 ) -> int:
     """Judge and render a run folder anew, print what it says, and return the exit code.
 
+    ``additions`` are a site's, None where there are none.
     With ``required_percent`` a run of which less was measured, on any host, does not pass.
     ``assessed`` is handed the judged run, where more is wanted than the exit code; ``silent``: only
     the reports are written. With ``out`` they are written there, and nothing into the run folder.
     Raises UsageError when the folder is damaged or cannot be written to, or stdout cannot.
     """
-    assessment, last = _assessed(path, required_percent)
-    hosts = drawn_hosts(assessment.run, assessment.judgement)
+    assessment, last = _assessed(path, additions, required_percent)
+    hosts = drawn_hosts(assessment.run, assessment.judgement, assessment.catalogue.checks)
     series = {host: observed for host in hosts if (observed := read_series(path, host))}
     assessment = replace(assessment, series=series, last_runs=last)
     write_rendered(
@@ -94,19 +101,22 @@ def show(
     return assessment.judgement.exit_code
 
 
-def judged(path: Path) -> Assessment:
+def judged(path: Path, additions: Additions | None) -> Assessment:
     """Judge a run folder as ``show`` does; nothing is written. Raises UsageError as ``show``."""
-    return _assessed(path, None)[0]
+    return _assessed(path, additions, None)[0]
 
 
 def _assessed(
-    path: Path, required_percent: float | None
+    path: Path, additions: Additions | None, required_percent: float | None
 ) -> tuple[Assessment, Mapping[str, LastRuns]]:
     run = read_run(path)
-    refuse_without_site(path, run.meta)
+    refuse_without_site(additions, path, run.meta)
+    catalogue = catalogue_of(additions)
     with _former_runs(path) as history:
-        names, past = _past(history, run)
-        assessment = assess(run, read_multi_host(path), required_percent, past, read_training(path))
+        names, past = _past(history, run, catalogue.checks)
+        assessment = assess(
+            run, catalogue, read_multi_host(path), required_percent, past, read_training(path)
+        )
         last = last_runs(history, assessment.judgement, names, run.meta.started) if history else {}
     return assessment, last
 
@@ -126,7 +136,9 @@ def _former_runs(path: Path) -> Iterator[History | None]:
         yield history
 
 
-def _past(history: History | None, run: Run) -> tuple[Sequence[Name], Past | None]:
+def _past(
+    history: History | None, run: Run, checks: Mapping[str, Check]
+) -> tuple[Sequence[Name], Past | None]:
     """Return the names that the hosts had, and what former runs measured of them.
 
     Where that cannot be read it is said.
@@ -135,7 +147,7 @@ def _past(history: History | None, run: Run) -> tuple[Sequence[Name], Past | Non
         return (), None
     try:
         names = names_of(history, run)
-        return names, past_of(history, names, run.meta.started)
+        return names, past_of(history, names, run.meta.started, checks)
     except UsageError as error:
         say(f"hwcheck: not judged against former runs: {error}")
         return (), None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import Literal, TextIO, cast
-
-from rich.console import Console, RenderableType
+from typing import TYPE_CHECKING, Literal, TextIO, cast
 
 from hwcheck.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 def emit(text: str, afterwards: str = "") -> None:
@@ -63,6 +64,8 @@ def rendered(what: RenderableType) -> str:
     Nothing is cropped: the terminal itself breaks a word that is too long for it. Printing is left
     to ``emit``: Rich ends the program when the reader goes away.
     """
+    from rich.console import Console  # not above: --version and --help have no table
+
     stdout, paper = Console(), io.StringIO()
     Console(
         file=paper,

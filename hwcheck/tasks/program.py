@@ -8,6 +8,8 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Sequence
+from typing import NoReturn
 
 from hwcheck.exit_codes import INTERRUPTED
 
@@ -22,20 +24,20 @@ def main() -> None:
         raise
 
 
-def run() -> None:
-    """Run the command line. Raises SystemExit with the exit code."""
+def run(words: Sequence[str] | None = None) -> NoReturn:
+    """Run a command line, that of this process as a rule. Raises SystemExit with the exit code."""
     _occupy_standard_streams()
     gc.set_threshold(100_000)  # most objects stay; to look for cycles among them costs a tenth
     try:
-        from hwcheck.tasks.command_line import program
+        from hwcheck.tasks.root import call
 
-        program.run()
+        code = call(sys.argv[1:] if words is None else words)
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # from here on one more is no traceback
         if sys.stderr is not None:
             sys.stderr.write("hwcheck: interrupted\n")
         sys.exit(INTERRUPTED)
-    sys.exit(0)
+    sys.exit(code)
 
 
 def _end(code: int) -> None:

@@ -1,45 +1,58 @@
-"""``fab provision``: apply roles, then assert what they promise."""
+"""``hwcheck provision``: apply roles, then assert what they promise."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from invoke import Context
-
 from hwcheck.exit_codes import combine
-from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
+from hwcheck.inventory.defaults import ConnectionFlags
 from hwcheck.provision.names import refuse_misspelt, refuse_wrong_types
 from hwcheck.provision.request import PlaybookRequest, find_playbook
 from hwcheck.results.folders import new_folder
-from hwcheck.tasks.command import end, reaching_command
-from hwcheck.tasks.flags import HELP, list_names, read_cluster, whole
+from hwcheck.tasks.command import command, end, fab_task, flag
+from hwcheck.tasks.flags import list_names, out_flag, reaching, read_cluster
 from hwcheck.tasks.output import say
-from hwcheck.tasks.stages import apply, assert_after
+from hwcheck.tasks.stages import apply, assert_after, playbook_flag, tags_flag
+
+__getattr__ = fab_task(__name__)
 
 
-@reaching_command(help=HELP)
-def provision(
-    ctx: Context,  # noqa: ARG001 - invoke hands every task its context
-    hosts: str | None = None,
-    limit: str | None = None,
-    playbook: str = "",
-    tags: str | None = None,
-    extra_vars: Sequence[str] | None = None,
-    check: bool = False,
-    diff: bool = False,
-    forks: str = "32",
-    out: str = "runs",
-    list_hosts: bool = False,
-    accept_new_host_keys: bool = False,
-    verbose: bool = False,
-    connection: ConnectionFlags = NO_FLAGS,
+@command(
+    "provision",
+    examples=(
+        "hwcheck provision --hosts cluster.yml --check --diff",
+        "hwcheck provision --hosts cluster.yml --tags nccl,rdma",
+        "hwcheck provision --hosts cluster.yml --limit node03 --extra-vars nccl_conf=absent",
+    ),
+)
+@playbook_flag
+@tags_flag
+@flag("--check", help="change nothing, say what would change")
+@flag("--diff", help="show the differences in files")
+@out_flag
+@reaching()
+def cli(
+    *,
+    hosts: str | None,
+    limit: str | None,
+    playbook: str,
+    tags: str | None,
+    extra_vars: Sequence[str],
+    check: bool,
+    diff: bool,
+    forks: int,
+    out: str,
+    list_hosts: bool,
+    accept_new_host_keys: bool,
+    verbose: bool,
+    connection: ConnectionFlags,
 ) -> None:
     """Apply roles to every host of an inventory with Ansible, then assert what they promise."""
     request = PlaybookRequest(
-        forks=whole("--forks", forks, 1),
+        forks=forks,
         playbook=find_playbook(playbook),
-        cluster=read_cluster(hosts, limit, extra_vars or (), connection),
+        cluster=read_cluster(hosts, limit, extra_vars, connection),
         tags=tags,
         check=check,
         diff=diff,

@@ -1,35 +1,33 @@
-"""``fab query``: SQL over the runs of a folder."""
+"""``hwcheck query``: SQL over the runs of a folder."""
 
 from __future__ import annotations
 
-from invoke import Context
+import click
 
 from hwcheck.errors import UsageError
-from hwcheck.render.history import FORMATS, answer_text
-from hwcheck.tasks.command import command
-from hwcheck.tasks.dataset import RUNS, RUNS_HELP, history_of
-from hwcheck.tasks.flags import one_of
+from hwcheck.render.history import answer_text
+from hwcheck.tasks.command import command, fab_task
+from hwcheck.tasks.dataset import format_flag, history_of, runs_flag
 from hwcheck.tasks.output import emit, rendered
+
+__getattr__ = fab_task(__name__)
 
 
 @command(
-    positional=["sql"],
-    help={
-        "sql": "one SELECT over runs, hosts, gpus, samples, findings and causes",
-        "format": "table (default), csv or json",
-        **RUNS_HELP,
-    },
+    "query",
+    examples=(
+        'hwcheck query "SELECT * FROM runs ORDER BY started DESC LIMIT 5"',
+        "hwcheck query \"SELECT host, outcome FROM hosts WHERE outcome = 'fail'\" --format csv",
+        'hwcheck query "SELECT cause, count(*) FROM causes GROUP BY ALL" --format json',
+    ),
 )
-def query(
-    ctx: Context,  # noqa: ARG001 - invoke hands every task its context
-    sql: str,
-    format: str = FORMATS[0],  # noqa: A002 - the flag's name
-    runs: str = RUNS,
-) -> None:
+@click.argument("sql", help="one SELECT over runs, hosts, gpus, samples, findings and causes")
+@format_flag
+@runs_flag
+def cli(*, sql: str, format_: str, runs: str) -> None:
     """Answer a question in SQL; nothing is written."""
-    one_of("--format", format, FORMATS)
     if not sql.strip():
         raise UsageError('query: say what, as in hwcheck query "SELECT * FROM runs"')
     with history_of(runs) as past:
-        text = answer_text(past.select(sql), format)
+        text = answer_text(past.select(sql), format_)
     emit(text if isinstance(text, str) else rendered(text))

@@ -1,89 +1,116 @@
-"""``fab rollout``: one host first, then batches; each is applied, asserted and validated."""
+"""``hwcheck rollout``: one host first, then batches; each is applied, asserted and validated."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from invoke import Context, Exit
+from click.exceptions import Exit
 
+from hwcheck.accept.golden import golden_of
+from hwcheck.connect import payload
 from hwcheck.connect.connector import connection_check
 from hwcheck.errors import UsageError
-from hwcheck.exit_codes import NOT_MEASURED, PASS, combine
-from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
-from hwcheck.node import checks as registry
+from hwcheck.exit_codes import NOT_MEASURED, combine
+from hwcheck.inventory.defaults import ConnectionFlags
 from hwcheck.provision.draining import Draining
 from hwcheck.provision.names import refuse_misspelt, refuse_wrong_types
 from hwcheck.provision.request import PlaybookRequest, find_playbook
 from hwcheck.provision.rollout import Batch, BatchOutcome, Stage, batches, roll_out
 from hwcheck.results.folders import new_folder, write_record
+from hwcheck.run.measure import connector_of
+from hwcheck.run.options import Options
+from hwcheck.run.plan import make_plan
+from hwcheck.scheduler.records import Amount
 from hwcheck.tasks import draining as drain_stages
-from hwcheck.tasks.command import end, reaching_command
-from hwcheck.tasks.draining import DRAIN_HELP, MAX_DRAINED, TIMEOUT, read_draining
-from hwcheck.tasks.flags import HELP, list_names, read_cluster, whole
+from hwcheck.tasks.command import command, end, fab_task, option
+from hwcheck.tasks.draining import drain_flags, read_draining
+from hwcheck.tasks.flags import list_names, out_flag, reaching, read_cluster, select
 from hwcheck.tasks.output import emit, say
-from hwcheck.tasks.site_option import SITE_HELP, with_site
-from hwcheck.tasks.stages import apply, assert_after
-from hwcheck.tasks.validate import validate
+from hwcheck.tasks.scope import only_flag, skip_flag
+from hwcheck.tasks.site_option import all_checks, payload_files, site_files, site_flag, with_site
+from hwcheck.tasks.stages import apply, assert_after, playbook_flag, tags_flag
+from hwcheck.tasks.validate import carry_out
+from hwcheck.tasks.values import Whole
 
 if TYPE_CHECKING:
     from hwcheck.provision.playbook import ProvisionRecord
+    from hwcheck.site.additions import Additions
 
-OTHER_FLAGS = ("check", "diff")
-DEFAULT_BATCH = "8"
+__getattr__ = fab_task(__name__)
+
+DEFAULT_BATCH = 8
 FORMAT = 1
 
 
-@reaching_command(
-    help={
-        **{flag: text for flag, text in HELP.items() if flag not in OTHER_FLAGS},
-        "batch": f"hosts that follow the first one together, and so on (default: {DEFAULT_BATCH})",
-        "canary": "the host that goes first (default: the first of the inventory)",
-        "only": "comma-separated checks that validate each batch (default: all, quick)",
-        "skip": "comma-separated checks to leave out of that",
-        **DRAIN_HELP,
-        **SITE_HELP,
-    },
-    optional=["drain"],
+@command(
+    "rollout",
+    examples=(
+        "hwcheck rollout --hosts cluster.yml --batch 8",
+        "hwcheck rollout --hosts cluster.yml --canary node07 --tags nccl",
+        "hwcheck rollout --hosts cluster.yml --drain slurm --max-drained 10% --drain-timeout 8h",
+    ),
 )
+@playbook_flag
+@tags_flag
+@option(
+    "--batch",
+    type=Whole(1),
+    default=DEFAULT_BATCH,
+    help=f"hosts that follow the first one together, and so on (default: {DEFAULT_BATCH})",
+)
+@option(
+    "--canary",
+    metavar="HOST",
+    help="the host that goes first (default: the first of the inventory)",
+)
+@only_flag
+@skip_flag
+@drain_flags[0]
+@drain_flags[1]
+@drain_flags[2]
+@out_flag
+@site_flag()
+@reaching()
 @with_site
-def rollout(
-    ctx: Context,
-    hosts: str | None = None,
-    limit: str | None = None,
-    playbook: str = "",
-    tags: str | None = None,
-    extra_vars: Sequence[str] | None = None,
-    batch: str = DEFAULT_BATCH,
-    canary: str | None = None,
-    only: str | None = None,
-    skip: str | None = None,
-    drain: str | None = None,
-    max_drained: str = MAX_DRAINED,
-    drain_timeout: str = TIMEOUT,
-    forks: str = "32",
-    out: str = "runs",
-    list_hosts: bool = False,
-    accept_new_host_keys: bool = False,
-    site: str | None = None,
-    verbose: bool = False,
-    connection: ConnectionFlags = NO_FLAGS,
+def cli(
+    *,
+    hosts: str | None,
+    limit: str | None,
+    playbook: str,
+    tags: str | None,
+    extra_vars: Sequence[str],
+    batch: int,
+    canary: str | None,
+    only: str | None,
+    skip: str | None,
+    drain: str | None,
+    max_drained: Amount,
+    drain_timeout: float,
+    forks: int,
+    out: str,
+    list_hosts: bool,
+    accept_new_host_keys: bool,
+    site: str | None,  # noqa: ARG001 - with_site takes it
+    verbose: bool,
+    connection: ConnectionFlags,
+    additions: Additions | None,
 ) -> None:
     """Provision, assert and quick-validate one host, then batches; stop at the first that fails."""
-    size = whole("--batch", batch, 1)
     reach = connection_check(accept_new_host_keys=accept_new_host_keys)
     request = PlaybookRequest(
-        forks=whole("--forks", forks, 1),
+        forks=forks,
         playbook=find_playbook(playbook),
         cluster=read_cluster(
             hosts,
             limit,
-            extra_vars or (),
+            extra_vars,
             connection,
-            checks=registry.load(),
+            checks=all_checks(additions),
             reach=None if list_hosts else reach,
         ),
         tags=tags,
@@ -92,9 +119,14 @@ def rollout(
     if list_hosts:
         list_names(request.cluster)
         return
+    options = Options(
+        checks=select(all_checks(additions), only, skip),
+        forks=request.forks,
+        accept_new_host_keys=accept_new_host_keys,
+    )
     refuse_misspelt(request)
     refuse_wrong_types(request)
-    plan = batches(request.hosts, size, canary)
+    plan = batches(request.hosts, batch, canary)
     cluster = request.cluster
     draining = read_draining(drain, max_drained, drain_timeout, cluster.hosts, Path(out))
     if draining:
@@ -102,17 +134,8 @@ def rollout(
     folder = new_folder(Path(out))
     if draining:
         draining.begin(folder.name)
-    options = {
-        "only": only,
-        "skip": skip,
-        "extra_vars": cluster.extra_vars,
-        "connection": cluster.flags,
-        "forks": forks,
-        "accept_new_host_keys": accept_new_host_keys,
-        "site": site,
-        "verbose": verbose,
-    }
-    stages = _Stages(ctx, request, hosts or cluster.source, folder, options)
+    source = hosts or cluster.source
+    stages = _Stages(request, source, folder, options, additions, verbose=verbose)
     outcomes = _run(plan, stages, folder, draining)
     emit("".join(_line(each) for each in outcomes), f"; the results are in {folder}")
     say(f"the results are in {folder}")
@@ -161,7 +184,7 @@ def _in_a_rollout(stage: Stage, before_a_change: Batch | None = None) -> Stage:
         try:
             return stage(part)
         except Exit as ended:
-            return int(ended.code)
+            return ended.exit_code
         except UsageError as error:
             if part is before_a_change:
                 raise
@@ -172,21 +195,24 @@ def _in_a_rollout(stage: Stage, before_a_change: Batch | None = None) -> Stage:
 
 
 class _Stages:
-    """The stages of a batch; ``options`` are those of ``validate``."""
+    """The stages of a batch; ``options`` are those of its validation."""
 
     def __init__(
         self,
-        ctx: Context,
         request: PlaybookRequest,
         source: str,
         folder: Path,
-        options: dict[str, Any],
+        options: Options,
+        additions: Additions | None,
+        *,
+        verbose: bool,
     ) -> None:
-        self._ctx = ctx
         self._request = request
         self._source = source
         self._folder = folder
         self._options = options
+        self._additions = additions
+        self._verbose = verbose
         self._records: dict[str, ProvisionRecord] = {}
 
     def provision(self, part: Batch) -> int:
@@ -194,7 +220,7 @@ class _Stages:
         say(f"{part.name}: {_names(part.hosts)}")
         folder = self._folder / part.name
         folder.mkdir()
-        record = apply(self._of(part), folder, verbose=self._options["verbose"])
+        record = apply(self._of(part), folder, verbose=self._verbose)
         self._records[part.name] = record
         return record.exit_code
 
@@ -205,10 +231,17 @@ class _Stages:
 
     def validate(self, part: Batch) -> int:
         """Validate it as the command of that name does, with its quick profile."""
-        out = str(self._folder / part.name / "validate")
-        limit = _names(part.hosts, ",")
-        validate.body(self._ctx, hosts=self._source, limit=limit, out=out, **self._options)
-        return PASS
+        cluster = self._request.cluster
+        hosts = tuple(host for host in cluster.hosts if host.name in part.hosts)
+        cluster = replace(cluster, hosts=hosts, limit=_names(part.hosts, ","))
+        connector = connector_of(self._options, threading.Event())
+        connector.prepare(hosts)
+        built, golden = payload.build(payload_files(self._additions)), golden_of(hosts)
+        plan = make_plan(
+            self._options, cluster, built, site=site_files(self._additions), golden=golden
+        )
+        runs = self._folder / part.name / "validate"
+        return carry_out(plan, runs, connector, self._additions, verbose=self._verbose)
 
     def _of(self, part: Batch) -> PlaybookRequest:
         return replace(self._request, only=part.hosts)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from hwcheck.connect.connector import Connector
-from hwcheck.connect.payload import Payload
 from hwcheck.errors import UsageError
+from hwcheck.node import checks as registry
 from hwcheck.node.wire import COLLECTIVES, Timing
 from hwcheck.results.multi_host import SCOPES
-from hwcheck.results.run_folder import RunFolder
 from hwcheck.run.multi_host.orders import MultiHostOptions
-from hwcheck.run.multi_host.participants import Participants
-from hwcheck.run.multi_host.scope_runner import ScopeRunner
 from hwcheck.run.multi_host.settings import MULTI_HOST_LEGS
-from hwcheck.run.plan import Plan
-from hwcheck.tasks.flags import ALL, split
-from hwcheck.tasks.output import say
-from hwcheck.text import count
+from hwcheck.tasks.command import option
+from hwcheck.tasks.flags import ALL, PROOF, USUAL, select
+from hwcheck.tasks.values import Names, Words
 
 NODE = "node"
 SIZE_FLAGS = ("minbytes", "maxbytes", "stepfactor")
@@ -25,20 +21,52 @@ MOST_ITERATIONS = 1000
 """Of a run over hosts: every host tells the time of each."""
 
 
-def scopes(text: str | None) -> tuple[str, ...]:
-    """Return the scopes that ``--scope`` names, ``node`` where it is not given.
+def _checks() -> list[str]:
+    return [*registry.load()]
 
-    Raises UsageError.
-    """
-    return tuple(split("--scope", text, (NODE, *SCOPES), "scope", "measure each node")) or (NODE,)
+
+only_flag = option("--only", type=Words("check", _checks), help="checks to run (see `checks`)")
+skip_flag = option("--skip", type=Words("check", _checks), help="checks to leave out")
+scope_flag = option(
+    "--scope",
+    type=Names("scope", lambda: (NODE, *SCOPES), "measure each node"),
+    default=(NODE,),
+    help="node (default), pairs (every two hosts), all (the whole set), rails (the same GPU of "
+    "every host)",
+)
+collectives_flag = option(
+    "--collectives",
+    type=Names("collective", lambda: (*COLLECTIVES, ALL), "time the usual"),
+    help=f"{', '.join(COLLECTIVES)}, or all (default: the first two, in longer profiles all; over "
+    "several hosts all_reduce)",
+)
+
+
+def of_nodes(
+    chosen: Sequence[str],
+    checks: Iterable[str],
+    only: str | None,
+    skip: str | None,
+    collectives: Sequence[str] | None,
+    profile: str,
+    *,
+    prove: bool,
+) -> tuple[str, ...]:
+    """Return the checks of single nodes, none where ``node`` is no scope. Raises UsageError."""
+    if prove and NODE not in chosen:
+        raise UsageError("--prove: it is about single nodes; add node to --scope")
+    usual = USUAL if profile == "quick" else COLLECTIVES
+    on_demand = PROOF if prove else ()
+    names = select(checks, only, skip, collectives, usual=usual, on_demand=on_demand)
+    return names if NODE in chosen else ()
 
 
 def multi_host_options(
     chosen: Sequence[str],
     timed: Timing,
-    flags: Mapping[str, str | None],
+    flags: Mapping[str, Any],
 ) -> MultiHostOptions:
-    """Return what the flags ask of runs over hosts; ``flags`` are their texts by name.
+    """Return what the flags ask of runs over hosts; ``flags`` are their values by name.
 
     Raises UsageError for what has no effect on them.
     """
@@ -52,50 +80,16 @@ def multi_host_options(
                 raise UsageError(f"--{name}: it is about single nodes; add node to --scope")
     legs = [leg for leg in timed.legs if leg in MULTI_HOST_LEGS]
     if timed.legs and (len(legs) != 1 or (NODE not in chosen and len(timed.legs) > 1)):
-        raise UsageError(
-            f"--legs {flags['legs']}: a run over hosts takes one of {', '.join(MULTI_HOST_LEGS)}"
-        )
+        known = ", ".join(MULTI_HOST_LEGS)
+        raise UsageError(f"--legs {','.join(timed.legs)}: a run over hosts takes one of {known}")
     if flags["iters"] and timed.iterations > MOST_ITERATIONS:
         raise UsageError(f"--iters {timed.iterations}: at most {MOST_ITERATIONS} over hosts")
-    every = (*COLLECTIVES, ALL)
-    names = split("--collectives", flags["collectives"], every, "collective", "time all_reduce")
+    names = flags["collectives"] or ()
     return MultiHostOptions(
-        collectives=COLLECTIVES if ALL in names else tuple(names) or COLLECTIVES[:1],
-        sizes=timed.sizes if any(flags[name] for name in SIZE_FLAGS) else (),
-        iterations=timed.iterations if flags["iters"] else None,
-        warmups=timed.warmups if flags["warmup_iters"] else None,
+        collectives=COLLECTIVES if ALL in names else names or COLLECTIVES[:1],
+        sizes=timed.sizes if any(flags[name] is not None for name in SIZE_FLAGS) else (),
+        iterations=timed.iterations if flags["iters"] is not None else None,
+        warmups=timed.warmups if flags["warmup_iters"] is not None else None,
         dtype=timed.dtype,
         leg=legs[0] if legs else "",
     )
-
-
-def run_multi_host(
-    chosen: Sequence[str],
-    options: MultiHostOptions,
-    plan: Plan,
-    payload: Payload,
-    folder: RunFolder,
-    connector: Connector,
-    *,
-    verbose: bool,
-) -> None:
-    """Run the scopes that are over several hosts, and keep what became of them.
-
-    Without checks to run, the visits of these runs are the hosts' records. The connector has been
-    prepared with the hosts.
-    """
-    over_hosts = [scope for scope in chosen if scope != NODE]
-    if not over_hosts or connector.supervisor.stop.is_set():
-        return
-
-    def tell(text: str) -> None:
-        if verbose:
-            say(text)
-
-    say(f"hwcheck: {', '.join(over_hosts)} over {count(len(plan.hosts), 'host')}")
-    members = Participants(plan.hosts, plan.requests, payload, connector, folder.append_log)
-    with members:
-        ScopeRunner(members, over_hosts, folder.path, tell, options=options).run()
-    if NODE not in chosen:
-        for answer in members.answers().values():
-            folder.write_host(answer)

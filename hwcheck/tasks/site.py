@@ -1,38 +1,37 @@
-"""``fab site test``: the cases of what a site adds."""
+"""``hwcheck site test``: the cases of what a site adds."""
 
 from __future__ import annotations
-
-from invoke import Context
 
 from hwcheck.errors import UsageError
 from hwcheck.site.additions import load
 from hwcheck.site.cases import run_cases
-from hwcheck.tasks.command import command, end
-from hwcheck.tasks.flags import one_of
+from hwcheck.tasks.command import end, fab_task, group
+from hwcheck.tasks.flags import hosts_flag
 from hwcheck.tasks.output import emit
-from hwcheck.tasks.site_option import SITE_HELP, amounts, site_of
+from hwcheck.tasks.site_option import amounts, site_flag, site_of
 from hwcheck.text import count
 
-ACTIONS = ("test",)
+__getattr__ = fab_task(__name__)
 
 
-@command(
-    positional=["action"],
-    help={
-        "action": "test: run the site's cases",
-        "hosts": "the inventory that the site's folder hwcheck/ lies beside",
-        **SITE_HELP,
-    },
-)
-def site(
-    ctx: Context,  # noqa: ARG001 - invoke hands every task its context
-    action: str,
-    site: str | None = None,
-    hosts: str = "",
-) -> None:
+@group("site")
+def cli() -> None:
     """Run the cases of a site's checks and rules, and render its templates; no host is visited."""
-    one_of("site", action, ACTIONS)
-    folder = site_of(site, hosts)
+
+
+@cli.command(
+    "test",
+    examples=(
+        "hwcheck site test --site hwcheck",
+        "hwcheck site test --hosts cluster.yml",
+        "hwcheck site test --site runs/latest/site",
+    ),
+)
+@site_flag()
+@hosts_flag("the inventory that the site's folder hwcheck/ lies beside")
+def test(*, site: str | None, hosts: str | None) -> None:
+    """Run the site's cases."""
+    folder = site_of(site, hosts or "")
     if folder is None:
         raise UsageError("site test: name the site's folder with --site")
     additions = load(folder)

@@ -8,54 +8,55 @@ relative to the folder where the command happens to be run, and nothing from a r
 from __future__ import annotations
 
 import functools
-import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from hwcheck.errors import UsageError
-from hwcheck.results.files import writing_to
-from hwcheck.results.run_folder import RunMeta
+from hwcheck.node import checks as registry
+from hwcheck.node.check import Check
+from hwcheck.results.run_folder import SITE, RunMeta
 from hwcheck.site import folder
+from hwcheck.tasks.command import option
 from hwcheck.tasks.output import say
 from hwcheck.text import count
 
 if TYPE_CHECKING:
+    from hwcheck.advise.catalogue import Catalogue
     from hwcheck.site.additions import Additions
 
-SITE_HELP = {
-    "site": "folder of this site's checks, models, rules and templates, whose code is run "
-    "(default: hwcheck/ beside the inventory that --hosts names)"
-}
-SAVED = "site"
-"""The folder in a run folder."""
+ADDITIONS = "additions"
+"""What a command is handed beside its flags."""
 
-_current: Additions | None = None
+
+def site_flag(
+    help: str = "folder of this site's checks, models, rules and templates, whose code is run "  # noqa: A002 - click's name
+    "(default: hwcheck/ beside the inventory that --hosts names)",
+) -> Callable[..., Any]:
+    """Return ``--site``, for a command that runs ``with_site``."""
+    return option("--site", type=click.Path(), metavar="FOLDER", help=help)
 
 
 def with_site(body: Callable[..., None]) -> Callable[..., None]:
-    """Have a command run with what the site adds: it has the flag ``--site``, maybe ``--hosts``."""
-    signature = inspect.signature(body)
+    """Hand a command what the site adds, as ``additions``: None where there is no site.
+
+    It has the flag ``--site``, maybe ``--hosts``.
+    """
 
     @functools.wraps(body)
-    def with_additions(*args: Any, **kwargs: Any) -> None:
-        global _current
-        given = signature.bind(*args, **kwargs)
-        given.apply_defaults()
-        site = site_of(given.arguments["site"], given.arguments.get("hosts") or "")
+    def with_additions(**flags: Any) -> None:
+        site = site_of(flags["site"], flags.get("hosts") or "")
         if site is None:
-            body(*args, **kwargs)
+            body(**flags, additions=None)
             return
-        from hwcheck.site.additions import in_use, load  # not above: few have a site
+        from hwcheck.site.additions import faults_of, load  # not above: few have a site
 
-        additions, before = load(site), _current
+        additions = load(site)
         say(f"hwcheck: {site.path}: {amounts(additions)}")
-        _current = additions
-        try:
-            with in_use(additions):
-                body(*args, **kwargs)
-        finally:
-            _current = before
+        with faults_of(site):
+            body(**flags, additions=additions)
 
     return with_additions
 
@@ -73,40 +74,40 @@ def site_of(site: str | None, hosts: str) -> folder.Site | None:
     return None if path is None else folder.read(path)
 
 
-def additions_in_use() -> Additions | None:
-    """Return what the site of this command adds; None where there is none."""
-    return _current
+def catalogue_of(additions: Additions | None) -> Catalogue:
+    """Return what a command works by: what hwcheck brings, and what a site adds."""
+    from hwcheck.advise.catalogue import shipped  # not above: its rules take 0.15 s
+
+    return additions.catalogue if additions else shipped()
 
 
-def payload_files() -> tuple[tuple[str, bytes], ...]:
+def all_checks(additions: Additions | None) -> Mapping[str, Check]:
+    """Return the checks of the catalogue alone, for what neither judges nor explains."""
+    return additions.catalogue.checks if additions else registry.load()
+
+
+def payload_files(additions: Additions | None) -> tuple[tuple[str, bytes], ...]:
     """Return the site's checks as they are pushed."""
-    return tuple(_current.payload_files.items()) if _current else ()
+    return tuple(additions.payload_files.items()) if additions else ()
 
 
-def site_hashes() -> dict[str, str]:
-    """Return the files of the site, each with its SHA-256."""
-    return _current.site.hashes if _current else {}
+def site_files(additions: Additions | None) -> Mapping[str, bytes]:
+    """Return the files of the site by name, ``checks/fans.py``."""
+    return additions.site.files if additions else {}
 
 
-def save_site(run: Path) -> None:
-    """Keep the files of the site in a run folder. Raises DiskError."""
-    if _current is not None:
-        with writing_to(run):
-            folder.save(_current.site, run / SAVED)
-
-
-def refuse_without_site(run: Path, meta: RunMeta) -> None:
+def refuse_without_site(additions: Additions | None, run: Path, meta: RunMeta) -> None:
     """Refuse to judge a run without the site's files that it was measured with.
 
     With others it is judged, and said. Raises UsageError.
     """
-    if meta.site and _current is None:
+    if meta.site and additions is None:
         raise UsageError(
             f"{run}: it was measured with a site's checks, models, rules or templates; "
-            f"add --site {run / SAVED} to run what it keeps of them, where you trust it"
+            f"add --site {run / SITE} to run what it keeps of them, where you trust it"
         )
-    if _current is not None and _current.site.hashes != meta.site:
-        say(f"hwcheck: {run} was measured with other files than {_current.site.path} holds")
+    if additions is not None and additions.site.hashes != meta.site:
+        say(f"hwcheck: {run} was measured with other files than {additions.site.path} holds")
 
 
 def amounts(additions: Additions) -> str:

@@ -9,19 +9,39 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from invoke import Exit
+import click
+from click.exceptions import Exit
 
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import INTERRUPTED, NOT_MEASURED, PASS
 from hwcheck.provision.request import PlaybookRequest
 from hwcheck.provision.state.request import StateRequest, after_playbook
 from hwcheck.results.folders import new_folder
+from hwcheck.shipped import ROOTS
+from hwcheck.tasks.command import option
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.output import emit, say
 from hwcheck.tasks.progress import PlayProgress
+from hwcheck.tasks.values import Words
 
 if TYPE_CHECKING:
     from hwcheck.provision.playbook import ProvisionRecord
+
+
+def _roles() -> list[str]:
+    return sorted({path.name for root in ROOTS for path in (root / "roles").glob("*/")})
+
+
+playbook_flag = option(
+    "--playbook",
+    type=click.Path(),
+    metavar="PLAYBOOK",
+    default="",
+    help="a playbook file, or one that hwcheck brings (default: its site.yml)",
+)
+tags_flag = option(
+    "--tags", type=Words("tag", _roles), help="tags; every role has its own name as one"
+)
 
 
 def apply(request: PlaybookRequest, folder: Path, *, verbose: bool) -> ProvisionRecord:
@@ -41,11 +61,11 @@ def apply(request: PlaybookRequest, folder: Path, *, verbose: bool) -> Provision
         if not progress.task_began:
             raise
         say(f"hwcheck: some hosts may be half provisioned: {error}")
-        raise Exit(code=NOT_MEASURED) from None
+        raise Exit(NOT_MEASURED) from None
     emit("".join(f"{host.summary()}\n" for host in record.hosts))
     if stop.is_set():
         say("hwcheck: interrupted: some hosts may be half provisioned; run it again")
-        raise Exit(code=INTERRUPTED)
+        raise Exit(INTERRUPTED)
     return record
 
 
@@ -68,7 +88,9 @@ def assert_after(
         return NOT_MEASURED
 
 
-def run_assertions(request: StateRequest, folder: Path | None = None, out: str = "") -> int:
+def run_assertions(
+    request: StateRequest, folder: Path | None = None, out: str = "", *, verbose: bool = False
+) -> int:
     """Assert, and return the exit code; without a folder a new one is made under ``out``."""
     from hwcheck.provision.state.engine import Engine
     from hwcheck.provision.state.run import assert_state
@@ -77,4 +99,4 @@ def run_assertions(request: StateRequest, folder: Path | None = None, out: str =
     if folder is None:
         folder = new_folder(Path(out))
         say(f"the results are in {folder}")
-    return assert_state(engine, folder).exit_code
+    return assert_state(engine, folder, verbose=verbose).exit_code

@@ -1,42 +1,57 @@
-"""``fab state``: assert what the roles promise, change nothing."""
+"""``hwcheck state``: assert what the roles promise, change nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from invoke import Context
-
 from hwcheck.connect.connector import connection_check
-from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
-from hwcheck.provision.state.request import as_the_inventory_says, choose_roles
-from hwcheck.tasks.command import end, reaching_command
-from hwcheck.tasks.flags import HELP, list_names, read_cluster, whole
-from hwcheck.tasks.stages import run_assertions
-
-
-@reaching_command(
-    help={
-        **{flag: HELP[flag] for flag in ("forks", "out")},
-        "roles": "comma-separated roles to assert (default: all that have assertions)",
-    },
+from hwcheck.inventory.defaults import ConnectionFlags
+from hwcheck.provision.state.cases import roles_with_assertions
+from hwcheck.provision.state.request import (
+    as_the_inventory_says,
+    choose_roles,
 )
-def state(
-    ctx: Context,  # noqa: ARG001 - invoke hands every task its context
-    hosts: str | None = None,
-    limit: str | None = None,
-    roles: str | None = None,
-    extra_vars: Sequence[str] | None = None,
-    forks: str = "32",
-    out: str = "runs",
-    list_hosts: bool = False,
-    accept_new_host_keys: bool = False,
-    connection: ConnectionFlags = NO_FLAGS,
+from hwcheck.tasks.command import command, end, fab_task, option
+from hwcheck.tasks.flags import list_names, out_flag, reaching, read_cluster
+from hwcheck.tasks.stages import run_assertions
+from hwcheck.tasks.values import Words
+
+__getattr__ = fab_task(__name__)
+
+
+@command(
+    "state",
+    examples=(
+        "hwcheck state --hosts cluster.yml",
+        "hwcheck state --hosts cluster.yml --limit node03 --roles nccl,rdma",
+        "hwcheck state --hosts cluster.yml --extra-vars @nccl.yml",
+    ),
+)
+@option(
+    "--roles",
+    type=Words("role", roles_with_assertions),
+    help="roles to assert (default: all that have assertions)",
+)
+@out_flag
+@reaching()
+def cli(
+    *,
+    hosts: str | None,
+    limit: str | None,
+    roles: str | None,
+    extra_vars: Sequence[str],
+    forks: int,
+    out: str,
+    list_hosts: bool,
+    accept_new_host_keys: bool,
+    verbose: bool,
+    connection: ConnectionFlags,
 ) -> None:
     """Assert that every host is as the variables of the roles say; change nothing."""
-    hosts_at_once, chosen_roles = whole("--forks", forks, 1), choose_roles(roles)
+    chosen_roles = choose_roles(roles)
     reach = connection_check(accept_new_host_keys=accept_new_host_keys)
     cluster = read_cluster(
-        hosts, limit, extra_vars or (), connection, reach=None if list_hosts else reach
+        hosts, limit, extra_vars, connection, reach=None if list_hosts else reach
     )
     if list_hosts:
         list_names(cluster)
@@ -44,8 +59,8 @@ def state(
     request = as_the_inventory_says(
         cluster,
         chosen_roles,
-        hosts_at_once,
+        forks,
         hosts or cluster.source,
         accept_new_host_keys=accept_new_host_keys,
     )
-    end(run_assertions(request, out=out))
+    end(run_assertions(request, out=out, verbose=verbose))

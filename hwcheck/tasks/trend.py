@@ -1,67 +1,87 @@
-"""``fab trend``: one metric over the runs, as a picture or as text."""
+"""``hwcheck trend``: one metric over the runs, as a picture or as text."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 
-from invoke import Context
+import click
 
+from hwcheck.advise.catalogue import Catalogue
 from hwcheck.errors import UsageError
 from hwcheck.history.trend import Trend, gpus_named, metric_named
 from hwcheck.history.trend import trend as trend_of
 from hwcheck.history.views import History
+from hwcheck.judge import models
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Judgement
+from hwcheck.node import checks
 from hwcheck.render.trend import FORMATS, trend_html, trend_png, trend_text
 from hwcheck.results.run_folder import read_run
-from hwcheck.tasks.command import command
-from hwcheck.tasks.dataset import RUNS, RUNS_HELP, SINCE_HELP, history_of, since_time, write_picture
-from hwcheck.tasks.flags import size as size_of
+from hwcheck.tasks.command import command, fab_task, option
+from hwcheck.tasks.dataset import history_of, runs_flag, since_flag, write_picture
 from hwcheck.tasks.output import emit, rendered
+from hwcheck.tasks.values import Size
+
+__getattr__ = fab_task(__name__)
 
 
 @command(
-    positional=["metric"],
-    help={
-        "metric": "a metric (busbw_gbps), or check and metric (all_reduce.busbw_gbps)",
-        "host": "of this host (default: all hosts, as a band)",
-        "gpu": "of this GPU, by serial or UUID, wherever it sat",
-        "subject": "of this subject only: gpu3, 'leg net' (default: all; of legs leg default)",
-        "size": "message size of a leg, as 64M (default: its largest)",
-        "output": "draw it: FILE.png, or FILE.html",
-        **SINCE_HELP,
-        **RUNS_HELP,
-    },
+    "trend",
+    examples=(
+        "hwcheck trend busbw_gbps",
+        "hwcheck trend all_reduce.busbw_gbps --host node03 --size 64M --since 30d",
+        "hwcheck trend power_limit_w --gpu 1650001023 --output power.html",
+    ),
 )
-def trend(
-    ctx: Context,  # noqa: ARG001 - invoke hands every task its context
+@click.argument("metric", help="a metric (busbw_gbps), or check and metric (all_reduce.busbw_gbps)")
+@option("--host", metavar="HOST", help="of this host (default: all hosts, as a band)")
+@option("--gpu", metavar="SERIAL", help="of this GPU, by serial or UUID, wherever it sat")
+@option(
+    "--subject",
+    metavar="SUBJECT",
+    default="",
+    help="of this subject only: gpu3, 'leg net' (default: all; of legs leg default)",
+)
+@option("--size", type=Size(), help="message size of a leg, as 64M (default: its largest)")
+@since_flag
+@option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    default="",
+    help="draw it: FILE.png, or FILE.html",
+)
+@runs_flag
+def cli(
+    *,
     metric: str,
-    host: str = "",
-    gpu: str = "",
-    subject: str = "",
-    size: str = "",
-    since: str = "",
-    output: str = "",
-    runs: str = RUNS,
+    host: str | None,
+    gpu: str | None,
+    subject: str,
+    size: int | None,
+    since: datetime | None,
+    output: str,
+    runs: str,
 ) -> None:
     """Show a metric over time, with its limit, the band of all hosts, and what changed when."""
     if host and gpu:
         raise UsageError("--host and --gpu: name one of them; a GPU is followed over hosts")
     if output and Path(output).suffix not in FORMATS:
         raise UsageError(f"--output {output}: it draws {' or '.join(FORMATS)}; end the name so")
-    start, size_bytes = since_time("--since", since), size_of("--size", size) if size else None
     with history_of(runs, kinds=("samples", "hosts")) as past:
         if not past.folders:
             raise UsageError(f"{runs}: no run in it has a history; see hwcheck history --rebuild")
         with ThreadPoolExecutor(1) as meanwhile:
             if host:  # while DuckDB reads; as a rule the host's last run is the last of all
                 meanwhile.submit(judged, list(past.folders.values())[-1], host)
-            asked = metric_named(past, metric, subject, size_bytes)
+            asked = metric_named(past, metric, subject, size)
             gpus = gpus_named(past, gpu) if gpu else []
-            shown = trend_of(past, asked, host, gpus, start)
+            shown = trend_of(past, asked, host or "", gpus, since)
         shown = with_limit(past, shown)
     if not output:
         emit(rendered(trend_text(shown)))
@@ -73,7 +93,8 @@ def trend(
 @cache
 def judged(run: Path, host: str) -> Judgement:
     """Judge one host of a run, once. Raises UsageError."""
-    return judge(read_run(run, only={host}))
+    catalogue = Catalogue(checks.load(), models.shipped(), rules={})  # none of them judges
+    return judge(read_run(run, only={host}), catalogue)
 
 
 def with_limit(history: History, shown: Trend) -> Trend:

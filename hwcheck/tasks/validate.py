@@ -1,145 +1,188 @@
-"""``fab validate``: measure every host of an inventory, judge, render."""
+"""``hwcheck validate``: measure every host of an inventory, judge, render."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-
-from invoke import Context
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hwcheck.accept.golden import golden_of
 from hwcheck.connect import payload
 from hwcheck.connect.connector import Connector
-from hwcheck.connect.deadlines import Deadlines
-from hwcheck.errors import UsageError
-from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
-from hwcheck.node import checks as registry
-from hwcheck.node.wire import COLLECTIVES, LOAD_DTYPES
+from hwcheck.inventory.defaults import ConnectionFlags
+from hwcheck.node.wire import DTYPES, LEG_NAMES, LOAD_DTYPES
 from hwcheck.results.folders import LATEST, link_latest
-from hwcheck.results.run_folder import RunFolder
-from hwcheck.run.fan_out import fan_out
-from hwcheck.run.plan import ENGINES, PROFILES, make_plan
+from hwcheck.run.measure import RunLimits, connector_of, measure
+from hwcheck.run.options import ENGINES, Options
+from hwcheck.run.plan import PROFILES, Plan, make_plan
 from hwcheck.run.preview import preview
-from hwcheck.tasks.command import end, reaching_command
+from hwcheck.tasks.command import command, end, fab_task, flag, option
+from hwcheck.tasks.display import display
 from hwcheck.tasks.flags import (
-    COVERAGE_HELP,
-    PROOF,
-    REACHING_HELP,
-    USUAL,
+    HOSTS_HELP,
+    MOST_FACTOR,
+    MOST_REPETITIONS,
+    coverage_flag,
+    force_flag,
+    json_flag,
     list_names,
-    one_of,
-    out_folder,
-    percent,
+    out_flag,
+    reaching,
     read_cluster,
-    seconds,
-    select,
     this_machine,
     timing,
-    whole,
 )
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.outcome import show
 from hwcheck.tasks.output import emit, say
-from hwcheck.tasks.progress import Progress
-from hwcheck.tasks.scope import NODE, multi_host_options, run_multi_host, scopes
-from hwcheck.tasks.second_visit import make_second_visits
-from hwcheck.tasks.site_option import (
-    SITE_HELP,
-    payload_files,
-    save_site,
-    site_hashes,
-    with_site,
+from hwcheck.tasks.scope import (
+    NODE,
+    collectives_flag,
+    multi_host_options,
+    of_nodes,
+    only_flag,
+    scope_flag,
+    skip_flag,
 )
+from hwcheck.tasks.site_option import all_checks, payload_files, site_files, site_flag, with_site
+from hwcheck.tasks.values import Duration, Names, OneOf, Size, Whole
+
+if TYPE_CHECKING:
+    from hwcheck.site.additions import Additions
+
+__getattr__ = fab_task(__name__)
 
 
-@reaching_command(
-    optional=["require_coverage"],
-    help={
-        "hosts": f"{REACHING_HELP['hosts']}, or else this machine",
-        "only": "comma-separated checks to run (see `checks`)",
-        "skip": "comma-separated checks to leave out",
-        "collectives": "comma-separated all_reduce, alltoall, all_gather, reduce_scatter, "
-        "broadcast, sendrecv, or all (default: the first two, in longer profiles all; over several "
-        "hosts all_reduce)",
-        "legs": "comma-separated NCCL environments default, p2p_off, net, nvlink_only, p2p_sys, "
-        "site (default: those that can differ on the node; over hosts one of site and default, "
-        "site where a host has NCCL settings)",
-        "engine": "what times the collectives: torch (default), or nccl-tests, whose programs are "
-        "in hwcheck_nccl_tests_dir",
-        "minbytes": "smallest size of a collective, as in nccl-tests (default 1M)",
-        "maxbytes": "largest size, as in nccl-tests, as far as time and memory allow (default 1G)",
-        "stepfactor": "from one size to the next, as in nccl-tests (default 2)",
-        "iters": "timed iterations of each size, as in nccl-tests (default 20)",
-        "warmup-iters": "iterations before them, as in nccl-tests (default 5)",
-        "datatype": "float or bfloat16, as in nccl-tests (default float)",
-        "scope": "comma-separated node (default), pairs (every two hosts), all (the whole set), "
-        "rails (the same GPU of every host)",
-        "profile": "quick (default; about a minute of load per node), standard or burn_in",
-        "duration": "how long burn_in loads the GPUs: 90m, 8h, or seconds (default: 1h)",
-        "load-dtype": "matrices of the load: auto (default: the fastest that trains), bf16, fp16, "
-        "tf32 or fp32",
-        "forks": "hosts visited at once (default 32)",
-        "timeout": "seconds that one host's visit may take (default: as the profile says)",
-        "out": "folder in which the run folder is made (default: runs)",
-        "dry-run": "say what would run where, what it needs and how long it takes; reach no host",
-        "force": "load nodes that are at work",
-        "prove": "also break collectives on purpose (about a minute) and see that it is noticed",
-        **COVERAGE_HELP,
-        **SITE_HELP,
-        "json": "print a machine-readable summary on stdout",
-        "verbose": "say what every host is doing",
-    },
+@command(
+    "validate",
+    examples=(
+        "hwcheck validate --hosts cluster.yml",
+        "hwcheck validate --hosts cluster.yml --limit h100 --profile burn_in --duration 8h",
+        "hwcheck validate --hosts cluster.yml --only all_reduce --legs default,p2p_off --dry-run",
+    ),
 )
+@only_flag
+@skip_flag
+@collectives_flag
+@option(
+    "--legs",
+    type=Names("leg", lambda: LEG_NAMES, "time all that can differ"),
+    help=f"NCCL environments {', '.join(LEG_NAMES)} (default: those that can differ on the node; "
+    "over hosts one of site and default, site where a host has NCCL settings)",
+)
+@option(
+    "--engine",
+    type=OneOf(ENGINES),
+    default=ENGINES[0],
+    help="what times the collectives: torch (default), or nccl-tests, whose programs are in "
+    "hwcheck_nccl_tests_dir",
+)
+@option(
+    "--minbytes",
+    type=Size(),
+    help="smallest size of a collective, as in nccl-tests (default 1M)",
+)
+@option(
+    "--maxbytes",
+    type=Size(),
+    help="largest size, as in nccl-tests, as far as time and memory allow (default 1G)",
+)
+@option(
+    "--stepfactor",
+    type=Whole(2, MOST_FACTOR),
+    help="from one size to the next, as in nccl-tests (default 2)",
+)
+@option(
+    "-n",
+    "--iters",
+    type=Whole(1, MOST_REPETITIONS),
+    help="timed iterations of each size, as in nccl-tests (default 20)",
+)
+@option(
+    "-w",
+    "--warmup-iters",
+    type=Whole(0, MOST_REPETITIONS),
+    help="iterations before them, as in nccl-tests (default 5)",
+)
+@option("-d", "--datatype", type=OneOf(DTYPES), help="as in nccl-tests (default float)")
+@scope_flag
+@option(
+    "--profile",
+    type=OneOf(tuple(PROFILES)),
+    default="quick",
+    help="quick (default; about a minute of load per node), standard or burn_in",
+)
+@option(
+    "--duration",
+    type=Duration(),
+    help="how long burn_in loads the GPUs: 90m, 8h, 1d, or seconds (default: 1h)",
+)
+@option(
+    "--load-dtype",
+    type=OneOf(LOAD_DTYPES),
+    default=LOAD_DTYPES[0],
+    help="matrices of the load: auto (default: the fastest that trains), bf16, fp16, tf32 or fp32",
+)
+@option(
+    "--timeout",
+    type=Duration(may_be_0=True),
+    default=0.0,
+    help="how long one host's visit may take: 90s, 2h, or seconds (default: as the profile says)",
+)
+@out_flag
+@flag(
+    "--dry-run",
+    help="say what would run where, what it needs and how long it takes; reach no host",
+)
+@force_flag
+@flag(
+    "--prove",
+    help="also break collectives on purpose (about a minute) and see that it is noticed",
+)
+@coverage_flag
+@site_flag()
+@json_flag
+@reaching(f"{HOSTS_HELP}, or else this machine")
 @with_site
-def validate(
-    ctx: Context,  # noqa: ARG001 - invoke hands every task its context
-    hosts: str | None = None,
-    limit: str | None = None,
-    extra_vars: Sequence[str] | None = None,
-    only: str | None = None,
-    skip: str | None = None,
-    collectives: str | None = None,
-    legs: str | None = None,
-    engine: str = ENGINES[0],
-    minbytes: str = "",
-    maxbytes: str = "",
-    stepfactor: str = "",
-    iters: str = "",
-    warmup_iters: str = "",
-    datatype: str = "",
-    scope: str | None = None,
-    profile: str = "quick",
-    duration: str = "",
-    load_dtype: str = LOAD_DTYPES[0],
-    forks: str = "32",
-    timeout: str = "0",
-    out: str = "runs",
-    list_hosts: bool = False,
-    dry_run: bool = False,
-    force: bool = False,
-    prove: bool = False,
-    accept_new_host_keys: bool = False,
-    require_coverage: str | None = None,
-    site: str | None = None,  # noqa: ARG001 - with_site takes it
-    json: bool = False,
-    verbose: bool = False,
-    connection: ConnectionFlags = NO_FLAGS,
+def cli(
+    *,
+    hosts: str | None,
+    limit: str | None,
+    extra_vars: Sequence[str],
+    only: str | None,
+    skip: str | None,
+    collectives: Sequence[str] | None,
+    legs: Sequence[str] | None,
+    engine: str,
+    minbytes: int | None,
+    maxbytes: int | None,
+    stepfactor: int | None,
+    iters: int | None,
+    warmup_iters: int | None,
+    datatype: str | None,
+    scope: Sequence[str],
+    profile: str,
+    duration: float | None,
+    load_dtype: str,
+    forks: int,
+    timeout: float,
+    out: str,
+    list_hosts: bool,
+    dry_run: bool,
+    force: bool,
+    prove: bool,
+    accept_new_host_keys: bool,
+    require_coverage: float | None,
+    site: str | None,  # noqa: ARG001 - with_site takes it
+    as_json: bool,
+    verbose: bool,
+    connection: ConnectionFlags,
+    additions: Additions | None,
 ) -> None:
     """Measure every host of an inventory; say which can be trusted and which NCCL settings fit."""
-    runs = out_folder(out)
-    one_of("--profile", profile, PROFILES)
-    one_of("--engine", engine, ENGINES)
-    one_of("--load-dtype", load_dtype, LOAD_DTYPES)
-    at_once, timeout_s = whole("--forks", forks, 1), whole("--timeout", timeout, 0)
-    duration_s = seconds("--duration", duration) if duration else None
-    usual = USUAL if profile == "quick" else COLLECTIVES
-    chosen, required = scopes(scope), percent(require_coverage)
-    if prove and NODE not in chosen:
-        raise UsageError("--prove: it is about single nodes; add node to --scope")
-    on_demand = PROOF if prove else ()
-    checks = registry.load()
-    names = select(checks, only, skip, collectives, usual=usual, on_demand=on_demand)
+    checks = all_checks(additions)
     sizes = {
         "minbytes": minbytes,
         "maxbytes": maxbytes,
@@ -147,63 +190,61 @@ def validate(
         "iters": iters,
         "warmup_iters": warmup_iters,
     }
-    timed = timing(legs=legs, datatype=datatype, **sizes)
     which = {"only": only, "skip": skip, "collectives": collectives, "legs": legs, "engine": engine}
-    over_hosts = multi_host_options(chosen, timed, {**which, **sizes})
+    timed = timing(legs=legs or (), datatype=datatype, **sizes)
+    options = Options(
+        checks=of_nodes(scope, checks, only, skip, collectives, profile, prove=prove),
+        scopes=tuple(name for name in scope if name != NODE),
+        profile=profile,
+        duration_s=duration,
+        load_dtype=load_dtype,
+        engine=engine,
+        timing=timed,
+        over_hosts=multi_host_options(scope, timed, {**which, **sizes}),
+        force=force,
+        forks=forks,
+        timeout_s=timeout or None,
+        accept_new_host_keys=accept_new_host_keys,
+        require_coverage_percent=require_coverage,
+    )
     stop = threading.Event()
-    connector = Connector(Deadlines(), stop, accept_new_host_keys=accept_new_host_keys)
+    connector = connector_of(options, stop)
+    reach = None if list_hosts else connector.prepare
     cluster = read_cluster(
-        hosts,
-        limit,
-        extra_vars or (),
-        connection,
+        *(hosts, limit, extra_vars, connection),
         otherwise=this_machine(),
         checks=checks,
-        reach=None if list_hosts else connector.prepare,
-    )
-    built = payload.build(payload_files())
-    plan = make_plan(
-        cluster,
-        names if NODE in chosen else (),
-        profile,
-        limit=limit or "",
-        force=force,
-        timeout_s=timeout_s or None,
-        duration_s=duration_s,
-        load_dtype=load_dtype,
-        timing=timed,
-        engine=engine,
-        payload_sha256=built.sha256,
-        site=site_hashes(),
+        reach=reach,
     )
     if list_hosts:
         list_names(cluster)
         return
-    connector = connector.lasting(plan.timeout_s, plan.timeout_s)
-    golden = golden_of(plan.hosts)
+    built, golden = payload.build(payload_files(additions)), golden_of(cluster.hosts)
+    plan = make_plan(options, cluster, built, site=site_files(additions), golden=golden)
     if dry_run:
-        scopes_over_hosts = [scope for scope in chosen if scope != NODE]
         reached = replace(plan, hosts=tuple(map(connector.as_reached, plan.hosts)))
-        lines = preview(reached, checks, scopes_over_hosts, at_once)
-        emit("".join(f"{text}\n" for text in lines))
+        emit("".join(f"{text}\n" for text in preview(reached, checks)))
         return
-    with Interrupts(stop) as interrupts:
-        folder = RunFolder.create(runs, plan.meta)
-        save_site(folder.path)
-        folder.write_golden(golden)
-        if NODE in chosen:
-            with Progress(len(plan.hosts), forks=at_once, verbose=verbose) as progress:
-                where = (plan.hosts, plan.requests, built, folder, connector)
-                fan_out(*where, forks=at_once, progress=progress)
-            make_second_visits(plan, built, folder, connector, forks=at_once, verbose=verbose)
-        run_multi_host(
-            chosen, over_hosts, plan, built, folder, connector.lasting(), verbose=verbose
-        )
-        interrupts.visits_over()
-        folder.finish(interrupted=stop.is_set())
-        exit_code = show(folder.path, as_json=json, required_percent=required)
+    end(carry_out(plan, Path(out), connector, additions, as_json=as_json, verbose=verbose))
+
+
+def carry_out(
+    plan: Plan,
+    runs: Path,
+    connector: Connector,
+    additions: Additions | None,
+    *,
+    as_json: bool = False,
+    verbose: bool,
+) -> int:
+    """Measure what is planned, show it, point ``latest`` at it, and return the exit code."""
+    with Interrupts(connector.supervisor.stop) as interrupts:
+        limits = RunLimits(interrupts.visits_over)
+        path = measure(plan, runs, connector, display(verbose=verbose), limits)
+        required_percent = plan.options.require_coverage_percent
+        exit_code = show(path, additions, as_json=as_json, required_percent=required_percent)
         try:
-            link_latest(folder.path)
+            link_latest(path)
         except OSError as error:  # a file system without links, a folder of that name
-            say(f"hwcheck: {folder.path.parent / LATEST}: {error.strerror}")
-    end(exit_code)
+            say(f"hwcheck: {path.parent / LATEST}: {error.strerror}")
+    return exit_code

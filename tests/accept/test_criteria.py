@@ -11,8 +11,8 @@ import pytest
 
 from hwcheck.accept.criteria import Figure, brought, parse_criteria, read_criteria
 from hwcheck.accept.stages import STAGES, STATE
+from hwcheck.advise.catalogue import shipped
 from hwcheck.errors import UsageError
-from hwcheck.judge import models
 from hwcheck.node import checks
 
 GOOD = """\
@@ -116,7 +116,7 @@ MISTAKES = [
 
 
 def test_good_criteria_are_read() -> None:
-    criteria = parse_criteria(GOOD, "c.yml")
+    criteria = parse_criteria(GOOD, "c.yml", shipped())
     assert (criteria.gpu, criteria.burn_in_s, criteria.repeats) == ("h100_sxm", 86400, 3)
     assert criteria.stages == ("idle", "collectives")
     assert [each.id for each in criteria.of_stage("idle")] == ["LINKS"]
@@ -129,7 +129,7 @@ def test_a_mistake_gets_its_line_and_what_to_write(
     text = GOOD.replace(right, wrong, 1)
     assert text != GOOD
     with pytest.raises(UsageError) as refused:
-        parse_criteria(text, "c.yml")
+        parse_criteria(text, "c.yml", shipped())
     message = str(refused.value)
     assert words in message
     place = message.split(" ")[0]
@@ -139,38 +139,38 @@ def test_a_mistake_gets_its_line_and_what_to_write(
 
 
 def test_a_whole_number_may_be_written_with_a_point() -> None:
-    repeats = parse_criteria(GOOD.replace("repeats: 3", "repeats: 2.0"), "c.yml").repeats
+    repeats = parse_criteria(GOOD.replace("repeats: 3", "repeats: 2.0"), "c.yml", shipped()).repeats
     assert list(range(repeats)) == [0, 1]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "4711", "requirements: 3", "- a\n- b"])
 def test_what_is_no_mapping_of_criteria_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"c\.yml:1:"):
-        parse_criteria(text, "c.yml")
+        parse_criteria(text, "c.yml", shipped())
 
 
 def test_the_example_of_the_docs_is_read() -> None:
     page = Path(__file__).parents[2] / "docs/acceptance.md"
     blocks = page.read_text().split("```yaml\n")[1:]
     (text,) = [block.split("```")[0] for block in blocks if block.startswith("format: 1")]
-    assert parse_criteria(text, "c.yml").stages == ("idle", "collectives")
+    assert parse_criteria(text, "c.yml", shipped()).stages == ("idle", "collectives")
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
-        read_criteria(tmp_path / "none.yml")
+        read_criteria(tmp_path / "none.yml", shipped())
     with pytest.raises(UsageError, match="Is a directory"):
-        read_criteria(tmp_path)
+        read_criteria(tmp_path, shipped())
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="UTF-8"):
-        read_criteria(tmp_path / "binary")
+        read_criteria(tmp_path / "binary", shipped())
     (tmp_path / "large").write_bytes(b" " * (1 << 21))
     with pytest.raises(UsageError, match="larger than 1 MiB"):
-        read_criteria(tmp_path / "large")
+        read_criteria(tmp_path / "large", shipped())
 
 
 def test_the_criteria_that_hwcheck_brings_name_every_stage_and_a_source() -> None:
-    criteria = read_criteria()
+    criteria = read_criteria(None, shipped())
     assert criteria.stages == tuple(STAGES)
     assert all(each.source and each.text for each in criteria.requirements)
     named = {check for each in criteria.requirements for check in each.checks}
@@ -181,18 +181,20 @@ def test_a_run_of_any_stage_is_read_back() -> None:
     schema = json.loads(
         resources.files("hwcheck.results").joinpath("schema/results.schema.json").read_text()
     )
-    stages = schema["$defs"]["run"]["properties"]["acceptance"]["properties"]["stage"]["enum"]
+    stages = schema["$defs"]["of_run_acceptance"]["properties"]["stage"]["enum"]
     assert {*stages, STATE} == set(STAGES)
 
 
 def test_a_bandwidth_is_timed_together_with_what_it_is_held_against() -> None:
+    every = checks.load().values()
     for stage in ("load", "collectives"):
-        assert {"topology", "pcie_link", "software_versions"} <= set(STAGES[stage].beside)
-    assert {name for stage in STAGES.values() for name in stage.beside} <= set(checks.load())
+        beside = set(STAGES[stage].beside(every))
+        assert {"topology", "pcie_link", "software_versions"} <= beside
 
 
 def test_stages_run_every_check_once() -> None:
-    of_stages = [name for stage in STAGES.values() for name in stage.checks]
+    every = checks.load().values()
+    of_stages = [name for stage in STAGES.values() for name in stage.checks(every)]
     assert sorted(of_stages) == sorted(checks.load())
 
 
@@ -216,7 +218,7 @@ def test_a_figure_has_a_border_and_a_tolerance(
 @pytest.mark.parametrize(("percent", "hosts", "needed"), [(100, 8, 8), (95, 8, 8), (90, 10, 9)])
 def test_the_hosts_that_must_pass_are_rounded_up(percent: int, hosts: int, needed: int) -> None:
     text = GOOD.replace("hosts_percent: 95", f"hosts_percent: {percent}")
-    assert parse_criteria(text, "c.yml").hosts_needed(hosts) == needed
+    assert parse_criteria(text, "c.yml", shipped()).hosts_needed(hosts) == needed
 
 
 @pytest.mark.parametrize(
@@ -239,21 +241,21 @@ def test_a_figure_of_a_collective_is_about_the_legs_that_use_everything(
     )
 
 
-MODELS = [model.id for model in models.models()]
+MODELS = list(shipped().models.by_id)
 
 
 @pytest.mark.parametrize("gpu", MODELS)
 def test_every_gpu_model_has_criteria_with_its_figures_and_their_sources(gpu: str) -> None:
-    criteria = read_criteria(Path(gpu))
+    criteria = read_criteria(Path(gpu), shipped())
     assert criteria.gpu == gpu
     assert criteria.source == f"criteria of {gpu}"
-    assert len(criteria.requirements) > len(read_criteria().requirements)
+    assert len(criteria.requirements) > len(read_criteria(None, shipped()).requirements)
     figures = [each for of in criteria.requirements for each in of.figures]
     assert all(each.at_least and each.source and each.tolerance_percent for each in figures)
 
 
 def test_the_figures_of_a_model_are_those_that_it_keeps_up() -> None:
-    criteria = read_criteria(Path("h100_sxm"))
+    criteria = read_criteria(Path("h100_sxm"), shipped())
     figures = {each.metric: each for of in criteria.requirements for each in of.figures}
     assert figures["copy_gbps"].at_least == pytest.approx(0.89 * 3350)
     assert figures["bf16_tflops"].holds(0.96 * 0.66 * 989.4)
@@ -263,7 +265,7 @@ def test_the_figures_of_a_model_are_those_that_it_keeps_up() -> None:
         "aws-do-eks, nccl-test README",
     )
     with pytest.raises(UsageError, match="h100_smx: no such GPU model; did you mean h100_sxm"):
-        brought("h100_smx")
+        brought("h100_smx", shipped().models)
 
 
 BUYERS_LIST = {
@@ -300,7 +302,7 @@ BUYERS_LIST = {
 
 
 def test_every_line_of_the_buyers_list_is_shown_or_said_not_to_be() -> None:
-    criteria = read_criteria()
+    criteria = read_criteria(None, shipped())
     ids = {each.id for each in (*criteria.requirements, *criteria.not_shown)}
     named = {name for names in BUYERS_LIST.values() for name in names}
     assert named <= ids

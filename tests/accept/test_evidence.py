@@ -10,6 +10,7 @@ import pytest
 from hwcheck.accept.criteria import Criteria, Figure, Requirement
 from hwcheck.accept.evidence import OTHER, HostResult, InstalledPart, stage_result, state_result
 from hwcheck.advise.assessment import assess
+from hwcheck.advise.catalogue import shipped
 from hwcheck.node.reasons import Reason
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.multi_host import (
@@ -47,7 +48,7 @@ def shown(
     run = factories.run(*records, acceptance={"id": "x", "stage": stage})
     hosts = tuple(replace(host, waivers=waivers) for host in run.meta.hosts)
     run = replace(run, meta=replace(run.meta, hosts=hosts))
-    return stage_result(wanted, assess(run, multi_host)).hosts[records[0].host]
+    return stage_result(wanted, assess(run, shipped(), multi_host)).hosts[records[0].host]
 
 
 def state_of(result: HostResult, requirement: str = "R") -> tuple[str, str]:
@@ -81,7 +82,7 @@ def test_what_a_failure_means_is_said_in_its_own_words() -> None:
     hosts = tuple(replace(each, expect=ordered) for each in run.meta.hosts)
     run = replace(run, meta=replace(run.meta, hosts=hosts))
     wanted = criteria(required("parts", stage="inventory"))
-    state, text = state_of(stage_result(wanted, assess(run)).hosts["n1"])
+    state, text = state_of(stage_result(wanted, assess(run, shipped())).hosts["n1"])
     assert state == "not met"
     assert "as_ordered of chassis: 0: chassis has serial C2 (fail unless 1 part with" in text
 
@@ -119,7 +120,7 @@ def test_a_repaired_host_that_is_alone_in_a_run_has_nobody_to_be_compared_with()
             records.append(replace(host, report=replace(host.report, results=answers)))
         checks = (*factories.CHECKS, answer.check)
         run = factories.run(*records, checks=checks, acceptance={"id": "x", "stage": "idle"})
-        result = stage_result(criteria(required(named)), assess(run)).hosts["n1"]
+        result = stage_result(criteria(required(named)), assess(run, shipped())).hosts["n1"]
         return state_of(result), state_of(result, OTHER)
 
     for hosts in (("n1", "n2"), ("n1",)):
@@ -138,7 +139,7 @@ def test_a_host_that_somebody_else_loads_is_not_measured() -> None:
     host = factories.record("n1", (busy,), gpus=factories.gpu_facts(8))
     wanted = criteria(required("gate_proof", stage="prove"))
     run = factories.run(host, checks=("gate_proof",), acceptance={"id": "x", "stage": "prove"})
-    state, text = state_of(stage_result(wanted, assess(run)).hosts["n1"])
+    state, text = state_of(stage_result(wanted, assess(run, shipped())).hosts["n1"])
     assert (state, "another visit loads this node" in text) == ("not measured", True)
 
 

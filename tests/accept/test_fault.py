@@ -9,6 +9,7 @@ import pytest
 from hwcheck.accept.fault import Fault, answer_for_vendor, fault_of, log_for_vendor
 from hwcheck.accept.pdf import BROWSERS, pdf
 from hwcheck.advise.assessment import assess
+from hwcheck.advise.catalogue import shipped
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.render.fault import fault_html, fault_markdown
 from tests import factories
@@ -21,17 +22,17 @@ def fault(*more: CheckResult, **values: object) -> Fault:
     bad = factories.record("n1", results, gpus=factories.gpu_facts(8))
     checks = dict.fromkeys((*factories.CHECKS, *(each.check for each in more)))
     run = factories.run(bad, factories.gpu_host("n2"), checks=tuple(checks))
-    return fault_of([assess(run)], "n1")
+    return fault_of([assess(run, shipped())], "n1")
 
 
 def test_what_failed_has_its_limit_and_its_source() -> None:
     made = fault(pcie_link_width=(3, 8))
     assert {(each.check, each.subject) for each in made.findings} == {("pcie_link", "gpu3")}
     assert [gpu.slot for gpu in made.gpus if gpu.failed] == ["gpu3"]
-    text = fault_markdown(made)
+    text = fault_markdown(made, {})
     assert "8 lanes; limit: fail unless" in text
     assert "A PCIe link runs below what board and slot have" in text
-    page = fault_html(made)
+    page = fault_html(made, {})
     assert "n2" not in text + page
     assert page.rindex(".source { display: block") > page.rindex(".source { display: none"), "print"
     assert page.index("gpu3<br><b>failed") < page.index("<td>gpu0<"), "what failed comes first"
@@ -43,7 +44,7 @@ def test_each_failure_and_each_part_has_its_line() -> None:
     made = fault(
         CheckResult("parts", "done", samples=parts), remap(failed=True), pcie_link_width=(3, 8)
     )
-    lines = fault_markdown(made).splitlines()
+    lines = fault_markdown(made, {}).splitlines()
     failures = [line for line in lines if "; source: " in line]
     assert [line.split()[1] for line in failures] == [f"{each.check}," for each in made.findings]
     assert len(failures) > 1
@@ -74,6 +75,12 @@ def test_the_vendors_criteria_are_met_not_met_or_not_measured(failed: bool, stat
     assert ("row_remap: row_remap_uncorrectable", "gpu2", "3 rows") in made.readings
 
 
+def remapping(made: Fault) -> str:
+    """Return the state of the criterion that a row could not be remapped."""
+    (state,) = [each.state for each in made.criteria if each.text.endswith("remapped")]
+    return state
+
+
 def test_each_answer_is_the_last_of_any_run() -> None:
     """The host fails under load; its memory and serials were read in an earlier run."""
     idle = assess(
@@ -81,23 +88,25 @@ def test_each_answer_is_the_last_of_any_run() -> None:
             factories.record("n1", (remap(failed=True),), gpus=factories.gpu_facts(8)),
             factories.gpu_host("n2"),
             checks=("row_remap",),
-        )
+        ),
+        shipped(),
     )
     late = factories.gpu_host("n1", pcie_link_width=(3, 8))
-    load = assess(factories.run(late, factories.gpu_host("n2")))
+    load = assess(factories.run(late, factories.gpu_host("n2")), shipped())
     made = fault_of([idle, load], "n1")
     assert {(f.check, f.subject) for f in made.findings} == {
         ("row_remap", "gpu2"),
         ("pcie_link", "gpu3"),
     }
-    assert made.criteria[0].state == "met"
+    assert remapping(made) == "met"
     mended = assess(
         factories.run(
             factories.record("n1", (remap(failed=False),), gpus=factories.gpu_facts(8)),
             checks=("row_remap",),
-        )
+        ),
+        shipped(),
     )
-    assert fault_of([idle, load, mended], "n1").criteria[0].state == "not met"
+    assert remapping(fault_of([idle, load, mended], "n1")) == "not met"
 
 
 def test_dcgm_and_the_field_diagnostic_are_cited() -> None:
@@ -114,7 +123,7 @@ def test_dcgm_and_the_field_diagnostic_are_cited() -> None:
 
 def test_other_hosts_and_secrets_stay_here() -> None:
     run = factories.run(*(factories.gpu_host(f"n{number}") for number in (1, 2, 3, 12)))
-    runs = [assess(run)]
+    runs = [assess(run, shipped())]
     log = "slow with n2 and n[2-3] at 10.0.0.2, not n1\nDB_PASSWORD=hunter2 token: abc n12.x n1\n"
     kept = log_for_vendor(log, runs, "n1")
     assert kept.startswith("slow with another host and another host at another host, not n1\n")
@@ -134,7 +143,7 @@ def test_other_hosts_and_secrets_stay_here() -> None:
     ],
 )
 def test_what_looks_like_a_secret_is_in_no_answer_and_no_log(text: str) -> None:
-    runs = [assess(factories.run(factories.gpu_host("n1"), factories.gpu_host("n2")))]
+    runs = [assess(factories.run(factories.gpu_host("n1"), factories.gpu_host("n2")), shipped())]
     assert "hunter2" not in log_for_vendor(f"a {text} b", runs, "n1")
     answer = {"facts": {"n2": [f"a {text} b"], "proxy_token": "hunter2"}, "size": 4, "peer": "n2"}
     kept = answer_for_vendor(answer, runs, "n1")
@@ -146,9 +155,9 @@ def test_what_looks_like_a_secret_is_in_no_answer_and_no_log(text: str) -> None:
 def test_words_of_a_node_stay_words() -> None:
     xid = CheckResult("xid", "done", "", (Sample("meaning", HOSTILE, "", f"pci {HOSTILE}"),))
     made = fault(xid, pcie_link_width=(3, 8))
-    assert "<script>" not in fault_html(made)
-    assert "<script>" not in fault_markdown(made)
-    assert "\x1b" not in fault_html(made) + fault_markdown(made)
+    assert "<script>" not in fault_html(made, {})
+    assert "<script>" not in fault_markdown(made, {})
+    assert "\x1b" not in fault_html(made, {}) + fault_markdown(made, {})
 
 
 @pytest.mark.skipif(not any(map(shutil.which, BROWSERS)), reason="no browser is here")

@@ -10,6 +10,7 @@ import pytest
 
 from hwcheck.accept.golden import golden_hosts, read_golden
 from hwcheck.accept.record import write_record
+from hwcheck.advise.catalogue import shipped
 from hwcheck.errors import UsageError
 from hwcheck.judge.judge import judge
 from hwcheck.node.wire import to_json
@@ -57,8 +58,8 @@ def test_each_kind_of_host_has_its_own() -> None:
 @pytest.mark.parametrize(("peak", "warns"), [(440.0, False), (330.0, True)])
 def test_one_host_alone_is_held_against_what_was_accepted(peak: float, warns: bool) -> None:
     run = factories.run(factories.gpu_host("n9", (factories.leg(peak_gbps=peak),)))
-    assert not [f for f in judge(run).findings if "golden" in f.limit]
-    judged = judge(replace(run, golden=(golden(),)))
+    assert not [f for f in judge(run, shipped()).findings if "golden" in f.limit]
+    judged = judge(replace(run, golden=(golden(),)), shipped())
     said = [f for f in judged.findings if f"golden {ID}-1" in f.limit and f.outcome == "warn"]
     assert bool(said) is warns
     assert {f.host for f in judged.findings} == {"n9"}
@@ -79,7 +80,7 @@ def test_a_version_is_held_against_the_accepted_one() -> None:
         for result in host.report.results
     )
     run = factories.run(replace(host, report=replace(host.report, results=results)))
-    judged = judge(replace(run, golden=(golden(),)))
+    judged = judge(replace(run, golden=(golden(),)), shipped())
     assert [
         f.metric for f in judged.findings if "the golden host" in f.limit and f.outcome != "pass"
     ]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.causes import diagnose
 from hwcheck.advise.records import Causes
 from hwcheck.judge.judge import judge
@@ -44,7 +45,7 @@ def record_of(host: str, case: Mapping[str, Any]) -> HostRecord:
     samples = {**case.get("samples", {})}
     for check, metrics in _of_ports(case.get("ports", {})).items():
         samples[check] = {**samples.get(check, {}), **metrics}
-    answers = [answer_of(check, metrics) for check, metrics in samples.items()]
+    answers = [answer_of(check, metrics, shipped().checks) for check, metrics in samples.items()]
     answers += [
         CheckResult(check, "could_not_measure", Reason.from_json(reason))
         for check, reason in case.get("unmeasured", {}).items()
@@ -77,7 +78,7 @@ def diagnosed(*hosts: tuple[str, Mapping[str, Any]]) -> Causes:
     """Judge and diagnose some nodes as one run."""
     beside = [case["beside"] for _, case in hosts if "beside" in case]
     run = run_of(*hosts, *((f"like{n}", case) for case in beside for n in range(4)))
-    return diagnose(run, judge(run, past=joined(former_runs(*hosts))))
+    return diagnose(run, judge(run, shipped(), past=joined(former_runs(*hosts))), shipped().rules)
 
 
 def former_runs(*hosts: tuple[str, Mapping[str, Any]]) -> Iterator[Past]:
@@ -93,7 +94,7 @@ def former_runs(*hosts: tuple[str, Mapping[str, Any]]) -> Iterator[Past]:
         run = run_of(*then)
         started = datetime(2026, 1, 31, 2, tzinfo=timezone.utc) - timedelta(days=nights - night)
         meta = replace(run.meta, id=f"n{night}", started=f"{started:%Y-%m-%dT%H:%M:%SZ}")
-        yield figures(replace(run, meta=meta))
+        yield figures(replace(run, meta=meta), shipped().checks)
 
 
 def _nights(values: Any) -> int:

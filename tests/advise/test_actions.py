@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hwcheck.advise.actions import actions, advise
+from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.records import Action
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import OUTCOMES, Finding, Judgement
@@ -27,7 +28,7 @@ from tests.factories import (
 
 
 def _actions(a_run: Run) -> tuple[Action, ...]:
-    return actions(a_run, judge(a_run))
+    return actions(a_run, judge(a_run, shipped()), shipped().checks)
 
 
 def _with(host: str, answer: CheckResult) -> Run:
@@ -130,11 +131,11 @@ def test_reasons_that_differ_in_numbers_and_names_are_one_action() -> None:
 
 def test_an_unknown_check_is_said_to_be_unknown() -> None:
     a_run = run(gpu_host("a"))
-    judgement = judge(a_run)
+    judgement = judge(a_run, shipped())
     alien = replace(
         judgement, findings=(Finding("a", "flux", "fail", reason=Reason("", "broken")),)
     )
-    (action,) = actions(a_run, alien)
+    (action,) = actions(a_run, alien, shipped().checks)
     assert "no such check" in action.cause
 
 
@@ -153,8 +154,8 @@ def test_evidence_is_bounded_and_harmless() -> None:
         for i, text in enumerate(HOSTILE * 5)
     )
     a_run = run(gpu_host("a"))
-    judgement = Judgement("fail", 1, judge(a_run).hosts, findings)
-    (action,) = actions(a_run, judgement)
+    judgement = Judgement("fail", 1, judge(a_run, shipped()).hosts, findings)
+    (action,) = actions(a_run, judgement, shipped().checks)
     assert len(action.evidence) <= 13
     for text in action.evidence:
         assert text.isprintable()
@@ -164,13 +165,15 @@ def test_evidence_is_bounded_and_harmless() -> None:
 def test_a_huge_figure_breaks_nothing() -> None:
     findings = tuple(Finding("a", "driver", "fail", "m", f"gpu{i}", 10**400 + i) for i in range(10))
     a_run = run(gpu_host("a"))
-    (action,) = actions(a_run, Judgement("fail", 1, judge(a_run).hosts, findings))
+    (action,) = actions(
+        a_run, Judgement("fail", 1, judge(a_run, shipped()).hosts, findings), shipped().checks
+    )
     assert "more than 1e308" in action.evidence[0]
 
 
 def test_advise_joins_actions_and_nccl() -> None:
     a_run = run(gpu_host("a", [hung(), leg("p2p_off", 20.0), leg("net", 9.0)], nvlink_links=0))
-    advice = advise(a_run, judge(a_run))
+    advice = advise(a_run, judge(a_run, shipped()), shipped())
     assert [action.check for action in advice.actions] == ["all_reduce"]
     assert [setting.name for setting in advice.nccl.settings] == ["NCCL_P2P_DISABLE"]
 

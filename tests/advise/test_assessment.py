@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hwcheck.advise.assessment import assess
+from hwcheck.advise.catalogue import shipped
 from hwcheck.node.reasons import VISIT_ENDED, Reason
 from hwcheck.results.run_folder import HostRecord
 from tests import factories
@@ -15,7 +16,7 @@ RUN = factories.run(gpu_host("a"), gpu_host("b", power_limit_w=(3, 400.0)))
 
 
 def test_it_has_what_every_renderer_needs() -> None:
-    assessment = assess(RUN, HEALTHY)
+    assessment = assess(RUN, shipped(), HEALTHY)
     assert (assessment.run, assessment.multi_host) == (RUN, HEALTHY)
     assert [host.outcome for host in assessment.judgement.hosts] == ["pass", "fail"]
     assert "power_cap" in [action.check for action in assessment.advice.actions]
@@ -25,6 +26,6 @@ def test_it_has_what_every_renderer_needs() -> None:
 def test_a_required_coverage_that_is_not_reached() -> None:
     away = HostRecord("a", "unreachable", Reason(VISIT_ENDED, "connect: refused"))
     run = replace(RUN, records=(away, RUN.records[1]))
-    assert assess(run, required_percent=100).judgement.shortfall != ""
-    assert assess(RUN, required_percent=100).judgement.shortfall == "", "the control"
-    assert assess(run).judgement.required_percent is None
+    assert assess(run, shipped(), required_percent=100).judgement.shortfall != ""
+    assert assess(RUN, shipped(), required_percent=100).judgement.shortfall == "", "the control"
+    assert assess(run, shipped()).judgement.required_percent is None

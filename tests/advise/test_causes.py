@@ -10,7 +10,8 @@ from types import ModuleType
 import pytest
 
 from hwcheck.advise import rules
-from hwcheck.advise.causes import causes_of, diagnose, in_words, load, rules_of
+from hwcheck.advise.catalogue import shipped
+from hwcheck.advise.causes import causes_of, diagnose, in_words, rules_of
 from hwcheck.advise.rule import HostFindings, Rule, Sign, rule
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
@@ -57,9 +58,9 @@ def test_a_symptom_is_no_cause() -> None:
 
 def test_a_healthy_host_and_one_without_an_answer_have_none() -> None:
     run = run_of(("n1", {"samples": {"memlock": {"memlock_unlimited": True}}}))
-    assert diagnose(run, judge(run)).by_host == {}
+    assert diagnose(run, judge(run, shipped()), shipped().rules).by_host == {}
     lost = factories.run(factories.record("n1", None, reason="no way"))
-    assert diagnose(lost, judge(lost)).diagnoses == ()
+    assert diagnose(lost, judge(lost, shipped()), shipped().rules).diagnoses == ()
 
 
 def finding(metric: str, outcome: str = "fail", subject: str = "node") -> Finding:
@@ -88,7 +89,7 @@ def test_ranks_go_by_confidence_then_outcome_then_what_is_explained() -> None:
 
 def test_rules_that_are_given_take_the_place_of_the_shipped_ones() -> None:
     run = run_of(("n1", CAPPED))
-    judgement = judge(run)
+    judgement = judge(run, shipped())
     (capped, *_) = (f for f in judgement.findings if f.outcome == "fail")
     rules = {"of_a_site": rule_of("of_a_site", Sign("certain", (capped,)))}
     assert diagnose(run, judgement, rules).by_host == {"n1": ("of_a_site",)}
@@ -125,7 +126,7 @@ def test_a_file_without_a_rule_and_a_second_rule_of_one_name_are_refused() -> No
 def test_every_public_function_of_the_shipped_files_is_a_rule() -> None:
     for path in sorted(Path(rules.__path__[0]).glob("*.py")):
         functions = re.findall(r"^def ([a-z]\w*)\(", path.read_text("utf-8"), re.MULTILINE)
-        assert set(functions) <= set(load()), path.name
+        assert set(functions) <= set(shipped().rules), path.name
 
 
 def test_findings_in_words_are_folded_and_harmless() -> None:
@@ -164,11 +165,11 @@ def test_checks_that_could_not_be_measured_for_one_reason_are_one_line() -> None
 def test_many_hosts_stand_beside_what_was_observed_and_not_in_each_line() -> None:
     names = [f"n{place:03}" for place in range(1, 80, 2)]
     run = run_of(*((name, CAPPED) for name in names))
-    (cause,) = diagnose(run, judge(run)).diagnoses
+    (cause,) = diagnose(run, judge(run, shipped()), shipped().rules).diagnoses
     assert cause.hosts == tuple(names)
     assert cause.observed[0].startswith("all 40 hosts: power_cap: ")
     run = run_of(*((name, CAPPED) for name in names[:2]))
-    (cause,) = diagnose(run, judge(run)).diagnoses
+    (cause,) = diagnose(run, judge(run, shipped()), shipped().rules).diagnoses
     assert cause.observed[0].startswith("n[001,003]: power_cap: ")
 
 
@@ -189,7 +190,7 @@ def test_a_gpu_is_named_with_its_place_and_serial_unless_all_are() -> None:
     run = replace(run, records=(replace(record, report=report),))
     assert (
         "n1: gpu1 is at 0000:20:00.0, slot 1-A, serial S1"
-        in diagnose(run, judge(run)).diagnoses[0].observed[-1]
+        in diagnose(run, judge(run, shipped()), shipped().rules).diagnoses[0].observed[-1]
     )
 
 

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from hwcheck.advise.causes import load
+from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.rule import HostFindings
 from hwcheck.judge.peers import _is_compared
 from hwcheck.judge.records import Finding
@@ -233,7 +233,7 @@ def stated() -> dict[str, set[str]]:
             {f"gpu{n}": "NVIDIA H100 80GB HBM3" for n in range(8)},
             readings,
         )
-        for rule in load().values():
+        for rule in shipped().rules.values():
             sign = rule.look(host)
             if sign is not None and sign.confidence == "certain":
                 by_cause.setdefault(rule.cause, set()).add(name)
@@ -249,19 +249,19 @@ def test_only_a_reading_that_states_a_cause_makes_it_certain() -> None:
 def test_a_reason_alone_makes_certain_only_what_it_says(code: str) -> None:
     finding = Finding("n1", "power_cap", "inconclusive", reason=Reason(code, "why"))
     host = HostFindings("n1", HostRecord("n1", "reported"), (finding,))
-    signs = {rule.cause: rule.look(host) for rule in load().values()}
+    signs = {rule.cause: rule.look(host) for rule in shipped().rules.values()}
     certain = {cause for cause, sign in signs.items() if sign and sign.confidence == "certain"}
     assert certain <= set(STATED_OTHERWISE)
 
 
-@pytest.mark.parametrize("cause", sorted(load()))
+@pytest.mark.parametrize("cause", sorted(shipped().rules))
 def test_a_cause_that_no_reading_states_is_never_certain(cause: str) -> None:
     cases = [case for case in BY_CAUSE[cause]["fires"] if case["confidence"] == "certain"]
     assert not cases or cause in {**STATED, **STATED_OTHERWISE}
 
 
 def test_the_lists_are_of_rules_that_there_are() -> None:
-    assert {*STATED, *STATED_OTHERWISE} <= set(load())
+    assert {*STATED, *STATED_OTHERWISE} <= set(shipped().rules)
 
 
 @pytest.mark.parametrize("status", ["NVML did not answer within 50 s", "Timeout"])

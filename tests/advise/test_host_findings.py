@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.causes import findings_of
 from hwcheck.advise.rule import HostFindings, Sign, sign
 from hwcheck.judge.judge import judge
@@ -17,7 +18,7 @@ from tests.judge.nodes import H100
 
 def host(**keys: Any) -> HostFindings:
     run = run_of(("n1", keys))
-    findings = [f for f in judge(run).findings if f.outcome != "pass"]
+    findings = [f for f in judge(run, shipped()).findings if f.outcome != "pass"]
     return findings_of(run.meta.hosts[0], run.records[0], findings)
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hwcheck.advise.actions import advise
+from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.causes import diagnose
 from hwcheck.advise.nccl_files import nccl_files
 from hwcheck.advise.records import Advice
@@ -22,7 +23,7 @@ def _pcie(host: str, *legs, name: str = "NVIDIA L40S") -> HostRecord:
 
 def _advice(*records: HostRecord, checks: tuple[str, ...] = CHECKS) -> Advice:
     a_run = run(*records, checks=checks)
-    return advise(a_run, judge(a_run))
+    return advise(a_run, judge(a_run, shipped()), shipped())
 
 
 def _with(of: HostRecord, check: str, *samples: Sample) -> HostRecord:
@@ -151,11 +152,14 @@ def _with_acs(a_run: Run) -> Run:
 def test_the_setting_is_good_until_the_cause_is_mended() -> None:
     a_run = run(_pcie("a1", hung(), OFF), _pcie("a2", hung(), OFF))
     with_acs = _with_acs(a_run)
-    assert "acs_redirect" in diagnose(with_acs, judge(with_acs)).by_host["a1"], "the premise"
-    reason = advise(with_acs, judge(with_acs)).nccl.settings[0].reason
+    assert (
+        "acs_redirect"
+        in diagnose(with_acs, judge(with_acs, shipped()), shipped().rules).by_host["a1"]
+    ), "the premise"
+    reason = advise(with_acs, judge(with_acs, shipped()), shipped()).nccl.settings[0].reason
     assert "Only until this is mended: ACS sends what GPUs send each other" in reason
     assert "(acs_redirect, likely, on a[1-2])" in reason
-    without = advise(a_run, judge(a_run)).nccl.settings[0].reason
+    without = advise(a_run, judge(a_run, shipped()), shipped()).nccl.settings[0].reason
     assert "acs_redirect" not in without
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hwcheck.advise.actions import actions
+from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.causes import diagnose
 from hwcheck.judge.judge import judge
 from hwcheck.judge.past import joined
@@ -54,7 +55,7 @@ def judged(case: Mapping[str, Any]) -> tuple[Run, Judgement]:
     host = ("n1", case)
     beside = [(f"like{n}", case["beside"]) for n in range(4) if "beside" in case]
     run = run_of(host, *beside)
-    return run, judge(run, past=joined(former_runs(host)))
+    return run, judge(run, shipped(), past=joined(former_runs(host)))
 
 
 def without_words(run: Run, judgement: Judgement) -> tuple[Run, Judgement]:
@@ -75,11 +76,11 @@ def without_words(run: Run, judgement: Judgement) -> tuple[Run, Judgement]:
 
 def told(run: Run, judgement: Judgement) -> tuple[Any, ...]:
     """Return causes with what they explain and how sure they are, and what is to be done."""
-    causes = diagnose(run, judgement)
+    causes = diagnose(run, judgement, shipped().rules)
     explained = {(each.cause, each.confidence, tuple(each.explains)) for each in causes.diagnoses}
     to_do = {
         (action.cause, action.fix, action.role, check)
-        for action in actions(run, judgement, causes.explained)
+        for action in actions(run, judgement, shipped().checks, causes.explained)
         for check in action.checks or (action.check,)
     }
     return causes.by_host, explained, to_do
@@ -107,7 +108,9 @@ def test_another_code_moves_both() -> None:
 @pytest.mark.parametrize("code", sorted(CODES))
 def test_an_action_has_the_remedy_of_its_code(code: str) -> None:
     run, judgement = judged({"unmeasured": {"xid": {"code": code, "text": "why"}}})
-    (action,) = [each for each in actions(run, judgement) if each.checks == ("xid",)]
+    (action,) = [
+        each for each in actions(run, judgement, shipped().checks) if each.checks == ("xid",)
+    ]
     meant = CODES[code]
     assert action.cause == meant.cause
     evidence_is_all = action.fix == "mend what the evidence names and run again"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hwcheck import shipped
-from hwcheck.advise.causes import load
+from hwcheck.advise import causes
 from hwcheck.node import checks
 from tests.advise.nodes import diagnosed
 
@@ -152,13 +152,13 @@ def variables_of(role: str) -> str:
 
 def test_each_cause_is_in_one_of_the_lists() -> None:
     assert not set(OF_CAUSE) & set(WITHOUT)
-    assert {*OF_CAUSE, *WITHOUT} == set(load())
+    assert {*OF_CAUSE, *WITHOUT} == set(causes.shipped())
 
 
-@pytest.mark.parametrize("cause", sorted(load()))
+@pytest.mark.parametrize("cause", sorted(causes.shipped()))
 def test_a_cause_names_the_role_that_mends_it(cause: str) -> None:
     role, sets = OF_CAUSE.get(cause, ("", ""))
-    assert load()[cause].role == role
+    assert causes.shipped()[cause].role == role
     if role:
         assert re.search(sets, variables_of(role)), f"{role} says nothing of {sets}"
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from hwcheck.advise.causes import diagnose, load, rules_of
+from hwcheck.advise.catalogue import shipped
+from hwcheck.advise.causes import diagnose, rules_of
 from hwcheck.advise.records import CONFIDENCES
 from hwcheck.advise.rule import Rule
 from hwcheck.judge.judge import judge
@@ -20,7 +21,7 @@ from hwcheck.site.cases import rule_lacks
 from tests.advise.nodes import KEYS, diagnosed, run_of
 
 FOLDER = Path(__file__).with_name("cases")
-RULES = load()
+RULES = shipped().rules
 CASES = {path.stem: parse_yaml(path.read_text("utf-8")) for path in FOLDER.glob("*.yml")}
 """By theme, then by cause: ``fires`` and ``silent``."""
 BY_CAUSE = {cause: cases for theme in CASES.values() for cause, cases in theme.items()}
@@ -101,9 +102,9 @@ def test_the_example_of_the_documentation_is_a_rule_with_its_cases() -> None:
     ((cause, kinds),) = yaml.safe_load(cases).items()
     for case in kinds["fires"]:
         run = run_of(("n1", case))
-        (diagnosis,) = diagnose(run, judge(run), rules).diagnoses
+        (diagnosis,) = diagnose(run, judge(run, shipped()), rules).diagnoses
         assert (diagnosis.cause, diagnosis.confidence) == (cause, case["confidence"])
         assert set(case["explains"]) <= set(diagnosis.explains)
     for case in kinds["silent"]:
         run = run_of(("n1", case))
-        assert diagnose(run, judge(run), rules).diagnoses == ()
+        assert diagnose(run, judge(run, shipped()), rules).diagnoses == ()

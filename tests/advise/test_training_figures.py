@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.training_figures import figures_of, sentences, staged
 from hwcheck.node.training.shape import MODELS
 from hwcheck.node.training.strategy import Degrees
@@ -58,7 +59,7 @@ def the_guide() -> TrainingRecord:
 
 def test_figures_of_one_gpu() -> None:
     record = the_guide()
-    figures = figures_of(record, record.runs[0])
+    figures = figures_of(record, record.runs[0], shipped().models)
     assert figures is not None
     assert figures.step_s == pytest.approx(0.51)
     assert figures.iqr_s == pytest.approx(0.51 * 0.01)
@@ -74,7 +75,7 @@ def test_mfu_is_of_the_vendors_peak() -> None:
     guide = the_guide()
     a100 = (replace(guide.sets[0], gpu="NVIDIA A100-SXM4-80GB"),)
     record = replace(guide, sets=a100, dtype="bf16")
-    figures = figures_of(record, record.runs[0])
+    figures = figures_of(record, record.runs[0], shipped().models)
     assert figures is not None
     assert figures.mfu == pytest.approx(figures.tflops / 312)
     assert figures.hfu == pytest.approx(figures.hardware_tflops / 312)
@@ -82,12 +83,12 @@ def test_mfu_is_of_the_vendors_peak() -> None:
 
 def test_exposed_is_what_one_gpu_with_the_same_work_does_not_take() -> None:
     record = the_guide()
-    figures = figures_of(record, record.runs[2])
+    figures = figures_of(record, record.runs[2], shipped().models)
     assert figures is not None
     assert figures.exposed_s == pytest.approx(0.1472)
     assert figures.joules_per_token == pytest.approx(500 * 0.6572 / (8 * 1024))
     alone = replace(record, runs=record.runs[1:])
-    figures = figures_of(alone, record.runs[2])
+    figures = figures_of(alone, record.runs[2], shipped().models)
     assert figures is not None
     assert figures.exposed_s is None
 
@@ -99,27 +100,27 @@ def test_of_one_global_batch_each_number_of_ranks_has_its_one_gpu() -> None:
     four = replace(a_run("ddp", 0.39, ranks=4), sequences=8)
     every = replace(record, runs=(*record.runs, halves, four))
     for run, ratio in ((record.runs[1], 0.5095 / 0.51), (halves, 1.0), (four, 1.5)):
-        figures = figures_of(every, run)
+        figures = figures_of(every, run, shipped().models)
         assert figures is not None
         assert figures.ratio == pytest.approx(ratio)
 
 
 def test_what_did_not_end_well_has_none() -> None:
     record = the_guide()
-    assert figures_of(record, replace(record.runs[1], state="hang")) is None
-    assert figures_of(record, replace(record.runs[1], times_s=())) is None
+    assert figures_of(record, replace(record.runs[1], state="hang"), shipped().models) is None
+    assert figures_of(record, replace(record.runs[1], times_s=()), shipped().models) is None
 
 
 def test_a_gpu_that_does_not_tell_its_power_costs_the_energy() -> None:
     record = the_guide()
     quiet = replace(record.runs[1], gpus=(GpuAtWork("a", "gpu0", power_w=250.0),))
-    figures = figures_of(record, quiet)
+    figures = figures_of(record, quiet, shipped().models)
     assert figures is not None
     assert figures.joules_per_token is None
 
 
 def test_p2p_off_is_said_in_an_engineers_words() -> None:
-    first = next(iter(sentences(the_guide())))
+    first = next(iter(sentences(the_guide(), shipped().models)))
     assert first == (
         "P2P off costs DDP on 2 GPUs 29% of a step; the guide's pair of GPUs with NVLink lost 29%; "
         "147 ms are not hidden, so its 498 MB of gradients went at 1 to 3.4 GB/s busbw"
@@ -130,7 +131,7 @@ def test_the_fastest_is_named() -> None:
     record = the_guide()
     runs = (*record.runs, a_run("zero1", 0.4))
     assert "on 2 ranks ZeRO-1 is fastest; DDP takes 27% longer" in list(
-        sentences(replace(record, runs=runs))
+        sentences(replace(record, runs=runs), shipped().models)
     )
 
 

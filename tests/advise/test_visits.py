@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hwcheck.advise.actions import actions
+from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.visits import BY_PHASE, visit_actions
 from hwcheck.judge.judge import judge
 from hwcheck.node.reasons import Reason
@@ -117,7 +118,7 @@ def test_a_hostile_reason_is_made_harmless(reason: str) -> None:
 
 def test_a_host_without_an_answer_is_told_of_once() -> None:
     a_run = run(record("a", None, phase="connect", reason="no answer"), gpu_host("b"))
-    made = actions(a_run, judge(a_run))
+    made = actions(a_run, judge(a_run, shipped()), shipped().checks)
     assert [action.check for action in made] == [""]
 
 
@@ -133,7 +134,7 @@ def test_a_partial_answer_keeps_its_own_findings() -> None:
         report=replace(whole.report, results=kept),
     )
     a_run = run(partial)
-    made = actions(a_run, judge(a_run))
+    made = actions(a_run, judge(a_run, shipped()), shipped().checks)
     assert [action.check for action in made] == ["", "power_cap"] or [
         action.check for action in made
     ] == ["power_cap", ""]

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.training_figures import figures_of
 from hwcheck.node.training import strategies
 from hwcheck.node.training.shape import MODELS
@@ -73,7 +74,7 @@ def test_one_gpu_is_as_fast_as_a_bare_loop(
     assert done.returncode == 0, done.stdout + done.stderr
     record = read_training(tmp_path / json.loads(done.stdout)["run"])
     assert record is not None
-    figures = figures_of(record, record.runs[0])
+    figures = figures_of(record, record.runs[0], shipped().models)
     assert figures is not None
     words = {
         "step_s": figures.step_s,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hwcheck.advise.assessment import assess
+from hwcheck.advise.catalogue import shipped
 from hwcheck.history import dataset
+from hwcheck.node.wire import to_dict
 from hwcheck.results.run_folder import HostRecord, RunFolder, read_run
+from hwcheck.run.options import Options
 from tests import factories
 
 NIGHTS, FLAPS, SWAP, STEP, UPDATE = 9, (1, 4, 7), 5, 6, 3
@@ -39,9 +43,16 @@ def with_gpus(record: HostRecord, **changes: str) -> HostRecord:
     return replace(record, report=report)
 
 
-def write_night(out: Path, night: int, *records: HostRecord, profile: str = "quick") -> Path:
+def write_night(
+    out: Path,
+    night: int,
+    *records: HostRecord,
+    profile: str = "quick",
+    options: Options | None = None,
+    **changes: Any,
+) -> Path:
     """Write the run of a night with its dataset; return its folder."""
-    run = factories.run(*records)
+    run = factories.run(*records, options=to_dict(options) if options else {}, **changes)
     started = f"2026-01-{night + 1:02}T03:00:00Z"
     meta = replace(run.meta, id=run_id(night), started=started, profile=profile)
     folder = RunFolder(out / meta.id, meta)
@@ -49,7 +60,7 @@ def write_night(out: Path, night: int, *records: HostRecord, profile: str = "qui
     for record in records:
         folder.write_host(record)
     folder.finish(interrupted=False)
-    dataset.write(folder.path, assess(read_run(folder.path)))
+    dataset.write(folder.path, assess(read_run(folder.path), shipped()))
     return folder.path
 
 

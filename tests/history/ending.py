@@ -37,4 +37,4 @@ def end_run(run: Path, steps: Synchronized[int], kill_at: int = 0) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(count)
-    show(run, as_json=True)
+    show(run, None, as_json=True)

@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 from hwcheck.advise.assessment import assess
+from hwcheck.advise.catalogue import shipped
 from hwcheck.history import dataset
 from hwcheck.history.views import History
 from hwcheck.node.wire import CheckResult, Sample
@@ -77,7 +78,7 @@ def test_what_ran_over_hosts_and_what_was_measured_again_is_there(tmp_path: Path
     folder.mkdir(parents=True)
     (folder / "run.json").write_text("{}")
     run = replace(run, path=folder, meta=replace(run.meta, started="2026-01-01T03:00:00Z"))
-    dataset.write(folder, assess(run, record))
+    dataset.write(folder, assess(run, shipped(), record))
     with History.open(folder.parent) as history:
         rows = history.rows(
             "SELECT host, subject, value, library FROM samples WHERE check_id = 'group' "
@@ -119,7 +120,7 @@ def test_one_metric_lies_together_and_in_the_order_of_hosts(tmp_path: Path) -> N
     """Of so many rows that several threads of DuckDB would share them."""
     samples = tuple(Sample(f"m{place:03}", place, "W", "node") for place in range(1000))
     names = [f"node{place:03}" for place in range(400)]
-    few = assess(factories.run(*(factories.record(name, []) for name in names)))
+    few = assess(factories.run(*(factories.record(name, []) for name in names)), shipped())
     answer = [CheckResult("power_idle", "done", samples=samples)]
     many = factories.run(*(factories.record(name, answer) for name in names))
     (tmp_path / "run.json").write_text("{}")
@@ -140,7 +141,7 @@ def test_rows_of_one_host_are_in_order_too(tmp_path: Path) -> None:
         for place, check in enumerate(("power_idle", "driver"))
     ]
     path = factories.saved(tmp_path, factories.record("n1", answers))
-    dataset.write(path, assess(read_run(path)))
+    dataset.write(path, assess(read_run(path), shipped()))
     rows = duckdb.sql(
         "SELECT check_id, metric FROM read_parquet($1, file_row_number = true) "
         "ORDER BY file_row_number",
@@ -157,7 +158,7 @@ def test_hostile_text_is_kept_as_text(tmp_path: Path) -> None:
     samples = tuple(each for answer in answers for each in answer.samples)
     host = factories.record("n1", [CheckResult("driver", "done", samples=samples)])
     path = factories.saved(tmp_path, host)
-    dataset.write(path, assess(read_run(path)))
+    dataset.write(path, assess(read_run(path), shipped()))
     with History.open(tmp_path) as history:
         rows = dict(history.rows("SELECT metric, value_text FROM samples"))
     assert len(rows) == len(factories.HOSTILE)
@@ -172,7 +173,7 @@ def test_a_link_in_the_way_is_replaced_and_not_followed(planted: Path, tmp_path:
     for name in ("samples.parquet", "hosts.parquet.new"):
         (run / name).unlink(missing_ok=True)
         (run / name).symlink_to(victim)
-    dataset.write(run, assess(read_run(run)))
+    dataset.write(run, assess(read_run(run), shipped()))
     assert victim.read_text() == "kept"
     assert not (run / "samples.parquet").is_symlink()
     assert not list(run.glob("*.new"))
@@ -180,9 +181,9 @@ def test_a_link_in_the_way_is_replaced_and_not_followed(planted: Path, tmp_path:
 
 def test_a_full_disk_is_one_line_and_leaves_the_former_files(small_disk: Path) -> None:
     run = factories.saved(small_disk, factories.gpu_host("n1", []))
-    dataset.write(run, assess(read_run(run)))
+    dataset.write(run, assess(read_run(run), shipped()))
     before = {path.name: path.read_bytes() for path in run.glob("*.parquet")}
-    assessment = assess(read_run(run))
+    assessment = assess(read_run(run), shipped())
     fill(small_disk)
     with pytest.raises(DiskError, match=r"cannot write to the run folder: .*: No space left"):
         dataset.write(run, assessment)
@@ -207,7 +208,7 @@ def test_without_duckdb_a_run_is_judged_and_it_is_said(
         return real(name, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(builtins, "__import__", without)
-    assert show(run, as_json=True) == 0
+    assert show(run, None, as_json=True) == 0
     assert "no history: No module named 'duckdb'; install duckdb" in capsys.readouterr().err
     assert (run / "report.html").exists()
     assert not list(run.glob("*.parquet"))

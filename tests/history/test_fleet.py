@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.history.fleet import CODES, FleetHost, FleetNights, fleet_of, recent_runs
 from hwcheck.history.views import History
 from hwcheck.render.fleet import PALETTES, fleet_page
@@ -82,9 +83,9 @@ def test_a_run_of_more_than_a_year_before_the_newest_is_not_opened(tmp_path: Pat
 
 
 def test_the_page_shows_it_and_leads_to_the_reports(runs: Path, fleet: FleetNights) -> None:
-    assert write_index(runs) == []
+    assert write_index(runs, shipped()) == []
     page = (runs / INDEX).read_text()
-    assert page == fleet_page(fleet)
+    assert page == fleet_page(fleet, shipped())
     assert "Of 4 hosts, each at its last run: 1 failed, 1 could not be judged in full" in page
     assert "A PCIe link runs below what board and slot have" in page
     assert "2026-01-12 (2 nights)" in page
@@ -117,7 +118,7 @@ def pixels(page: str, palette: str) -> tuple[int, int, bytes]:
 
 @pytest.mark.parametrize("palette", ["light", "dark"])
 def test_the_map_has_a_pixel_for_each_host_and_night(fleet: FleetNights, palette: str) -> None:
-    page = fleet_page(fleet)
+    page = fleet_page(fleet, shipped())
     width, height, codes = pixels(page, palette)
     assert (width, height) == (len(fleet.nights), 4)
     order = re.findall(r'<td class="names"><a [^>]*>([^<]*)</a>', page)
@@ -141,12 +142,12 @@ def made_up(hosts: int, nights: int, text: str = "x") -> FleetNights:
 
 
 def test_a_thousand_hosts_and_a_year_of_which_nothing_is_alike_stay_below_2_mb() -> None:
-    assert len(fleet_page(made_up(1000, 365)).encode()) < 2_000_000
+    assert len(fleet_page(made_up(1000, 365), shipped()).encode()) < 2_000_000
 
 
 @pytest.mark.parametrize("nights", [5, 44, 60, 365])
 def test_no_word_of_the_time_axis_stands_beyond_its_end(nights: int) -> None:
-    page = fleet_page(made_up(3, nights))
+    page = fleet_page(made_up(3, nights), shipped())
     for place, most in (("nights", 12), ("hosts", 5)):
         (words,) = re.findall('<div class="months".*?</div>', page.split(f'id="{place}"')[1])[:1]
         at = [float(each) for each in re.findall(r"left: ([0-9.]+)%", words)]
@@ -155,19 +156,19 @@ def test_no_word_of_the_time_axis_stands_beyond_its_end(nights: int) -> None:
 
 
 def test_a_larger_fleet_has_rows_for_those_that_are_not_well_only() -> None:
-    page = fleet_page(made_up(4001, 3))
+    page = fleet_page(made_up(4001, 3), shipped())
     assert page.count('class="strip"') == 4000
     assert "1 more hosts are not in this table" in page
 
 
 def test_a_history_without_a_run_is_a_page_too(tmp_path: Path) -> None:
-    write_index(tmp_path)
+    write_index(tmp_path, shipped())
     assert "No run is in the history." in (tmp_path / INDEX).read_text()
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_text_of_a_node_is_nothing_but_text(text: str) -> None:
-    page = fleet_page(made_up(3, 3, text))
+    page = fleet_page(made_up(3, 3, text), shipped())
     for tag in ("script", "img"):
         assert f"<{tag}" not in page
     for character in ("\x1b", "\x00", "\x07", "\u202e"):

@@ -56,7 +56,7 @@ def test_killed_at_any_step_it_costs_no_other_run(
             ]
             assert {each.folder for each in history.left_out} <= {LAST}
     assert len(states) >= 3, f"every kill came at the same point: {states}"
-    show(run, as_json=True)
+    show(run, None, as_json=True)
     capsys.readouterr()
     with History.open(runs) as history:
         assert not history.left_out
@@ -70,7 +70,7 @@ def test_a_file_that_is_half_written_is_beside_its_place(planted: Path, tmp_path
     (run / "samples.parquet").rename(run / "samples.parquet.new")
     with History.open(tmp_path / "runs") as history:
         assert [each.folder for each in history.left_out] == [LAST]
-    show(run, as_json=True)
+    show(run, None, as_json=True)
     with History.open(tmp_path / "runs") as history:
         assert list(history.folders) == [LAST]
     assert not list(run.glob("*.new"))

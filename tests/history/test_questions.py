@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from hwcheck.advise.assessment import assess
+from hwcheck.advise.catalogue import shipped
 from hwcheck.errors import UsageError
 from hwcheck.history import retention
 from hwcheck.history.compare import compare, compare_last_green
@@ -23,11 +24,21 @@ from hwcheck.history.past import past_of
 from hwcheck.history.trend import gpus_named, metric_named, trend
 from hwcheck.history.views import History
 from hwcheck.judge.past import Past, Setup, figures, joined
-from hwcheck.node.wire import CheckResult, Sample
+from hwcheck.node.wire import CheckResult, Sample, Value
 from hwcheck.results.run_folder import HostRecord, read_run
+from hwcheck.run.options import Options
 from hwcheck.text import binary_size
 from tests import factories
-from tests.history.conftest import FLAPS, NIGHTS, STEP, SWAP, run_id, with_gpus, write_night
+from tests.history.conftest import (
+    FLAPS,
+    NIGHTS,
+    STEP,
+    SWAP,
+    night_of,
+    run_id,
+    with_gpus,
+    write_night,
+)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "history.md").read_text("utf-8")
 QUESTIONS = re.findall(
@@ -145,7 +156,7 @@ def test_names_and_machines_are_told_apart(tmp_path: Path) -> None:
 
 def test_what_changed_between_two_runs(planted: Path) -> None:
     with History.open(planted) as history:
-        compared = compare(history, run_id(0), run_id(NIGHTS - 1))
+        compared = compare(history, run_id(0), run_id(NIGHTS - 1), shipped().checks)
         by_host = {(each.host, each.kind) for each in compared.changes}
         assert by_host == {("node03", "figure"), ("node03", "outcome"), ("node04", "GPU")}
         figures = [each for each in compared.changes if each.kind == "figure"]
@@ -153,10 +164,10 @@ def test_what_changed_between_two_runs(planted: Path) -> None:
         assert figure.what == "all_reduce.busbw_gbps at 1 GiB and 10 smaller sizes"
         assert figure.share == pytest.approx(-0.1, abs=0.001)
         assert compared.same == ("node01", "node02")
-        nothing = compare(history, run_id(0), run_id(2))
+        nothing = compare(history, run_id(0), run_id(2), shipped().checks)
         assert nothing.changes == ()
         with pytest.raises(UsageError, match="no host in common"):
-            compare(history, run_id(0), "no run")
+            compare(history, run_id(0), "no run", shipped().checks)
 
 
 def test_a_leg_is_compared_at_each_size_within_the_spread_of_that_size(tmp_path: Path) -> None:
@@ -166,7 +177,7 @@ def test_a_leg_is_compared_at_each_size_within_the_spread_of_that_size(tmp_path:
         leg = replace(leg, sizes=(*smaller, replace(largest, pass_spread=0.2)))
         write_night(tmp_path, night, factories.gpu_host("node01", [leg]))
     with History.open(tmp_path) as history:
-        changes = compare(history, run_id(0), run_id(1)).changes
+        changes = compare(history, run_id(0), run_id(1), shipped().checks).changes
     whats = [each.what for each in changes if each.kind == "figure"]
     assert whats == [
         f"all_reduce.busbw_gbps at {binary_size(smaller[-1].size_bytes)} and "
@@ -200,7 +211,7 @@ def test_what_differs_from_day_to_day_is_not_compared(tmp_path: Path) -> None:
         record = factories.record("node01", checks, gpus=factories.gpu_facts(1))
         write_night(tmp_path, night, record)
     with History.open(tmp_path) as history:
-        compared = compare(history, run_id(0), run_id(1)).changes
+        compared = compare(history, run_id(0), run_id(1), shipped().checks).changes
     assert {each.text() for each in compared if each.kind in ("setting", "count", "figure")} == {
         "stray_processes.compute_processes of gpu0: 0 processes -> 1 processes",
         "host_memory.memory_total_gib: 2048 GiB -> 1984 GiB (-3.1%)",
@@ -208,17 +219,51 @@ def test_what_differs_from_day_to_day_is_not_compared(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("check", "metric", "unit", "subject", "before", "after", "is_news"),
+    [
+        ("host_memory", "swap_used_percent", "%", "node", 1.0, 9.0, False),
+        ("infiniband_ports", "out_of_sequence", "packets", "port mlx5_0/1", 10, 5000, False),
+        ("throttle_under_load", "sw_power_cap_percent", "%", "gpu0", 20.0, 80.0, False),
+        ("power_state", "performance_state", "", "gpu0", "P0", "P8", False),
+        # What goes by age grew, and what is held against its own maximum is another: said.
+        ("ecc_errors", "ecc_uncorrected_aggregate", "errors", "gpu0", 0, 3, True),
+        ("infiniband_ports", "link_downed", "errors", "port mlx5_0/1", 0, 3, True),
+        ("pcie_link", "pcie_link_width", "lanes", "gpu0", 16, 8, True),
+    ],
+)
+def test_what_goes_by_use_is_no_change(
+    tmp_path: Path,
+    *,
+    check: str,
+    metric: str,
+    unit: str,
+    subject: str,
+    before: Value,
+    after: Value,
+    is_news: bool,
+) -> None:
+    """Two tables said what goes by use: 8 % more of swap was a figure beyond its spread."""
+    for night, value in enumerate((before, after)):
+        answer = CheckResult(check, "done", samples=(Sample(metric, value, unit, subject),))
+        gpus = factories.gpu_facts(1)
+        write_night(tmp_path, night, factories.record("node01", (answer,), gpus=gpus))
+    with History.open(tmp_path) as history:
+        changes = compare(history, run_id(0), run_id(1), shipped().checks).changes
+    assert [each.what for each in changes] == ([f"{check}.{metric}"] if is_news else [])
+
+
 def test_each_host_against_its_own_last_green_run(planted: Path) -> None:
     with History.open(planted) as history:
-        compared = compare_last_green(history, run_id(FLAPS[1]))
+        compared = compare_last_green(history, run_id(FLAPS[1]), shipped().checks)
         assert compared.before["node02"] == run_id(FLAPS[1] - 1)
         texts = [each.text() for each in compared.changes if each.host == "node02"]
         assert "power_cap.power_limit_w of gpu3: 700 W -> 400 W (-42.9%)" in texts
-        after = compare_last_green(history, run_id(FLAPS[0] + 1))
+        after = compare_last_green(history, run_id(FLAPS[0] + 1), shipped().checks)
         assert after.before["node02"] == run_id(FLAPS[0] - 1)
         assert after.changes == ()
         with pytest.raises(UsageError, match="has a green run before it"):
-            compare_last_green(history, run_id(0))
+            compare_last_green(history, run_id(0), shipped().checks)
 
 
 def test_a_trend_has_its_band_its_points_and_its_marks(planted: Path) -> None:
@@ -295,9 +340,11 @@ def setups_of(past: Past, row: int) -> list[Setup | None]:
 
 def assert_past_is_that_of_the_runs(folder: Path) -> Past:
     runs = [read_run(path) for path in sorted(folder.iterdir())]
-    want = joined(map(figures, runs[:-1]))
+    want = joined(figures(each, shipped().checks) for each in runs[:-1])
     with History.open(folder) as history:
-        past = past_of(history, names_of(history, runs[-1]), runs[-1].meta.started)
+        past = past_of(
+            history, names_of(history, runs[-1]), runs[-1].meta.started, shipped().checks
+        )
     assert past.runs == want.runs
     assert set(past.series) == set(want.series)
     place = {series: row for row, series in enumerate(past.series)}
@@ -336,10 +383,15 @@ def test_a_run_of_an_acceptance_stays_wherever_it_was_copied_to(
     of = {"id": "20260101T000000Z-aaaaaa", "stage": "idle"}
     about.write_text(json.dumps({**json.loads(about.read_text()), "acceptance": of}))
     (runs / run_id(1) / "run.json").write_text("{")
+    host = night_of(NIGHTS)
+    options = Options(duration_s=20.0, timeout_s=900.0, acceptance=of)
+    write_night(runs, NIGHTS, *host, options=options, acceptance=of)
+    write_night(runs, NIGHTS + 1, *host)
     with History.open(runs) as history:
         planned = retention.plan(history, None, 1)
     kept = {folder.name: why for folder, why in planned.kept}
-    assert kept[run_id(0)] == "it is of an acceptance"
+    assert kept[run_id(0)] == kept[run_id(NIGHTS)] == "it is of an acceptance"
+    assert "acceptance" not in json.loads((runs / run_id(NIGHTS) / "run.json").read_text())
     assert "run.json cannot be read" in kept[run_id(1)]
     assert run_id(2) in {folder.name for folder in planned.going}
 
@@ -370,8 +422,8 @@ def test_a_renamed_host_keeps_its_past(renamed: Path) -> None:
     last = read_run(renamed / run_id(5))
     with History.open(renamed, before=run_id(5)) as history:
         names = names_of(history, last)
-        past = past_of(history, names, last.meta.started)
-        shown = last_runs(history, assess(last).judgement, names, last.meta.started)
+        past = past_of(history, names, last.meta.started, shipped().checks)
+        shown = last_runs(history, assess(last, shipped()).judgement, names, last.meta.started)
     rows = {of.host: past.values[row] for row, of in enumerate(past.series) if of.size_bytes}
     assert np.isfinite(rows["login01"]).all()
     assert "node01" not in rows  # what was called so then is login01 now
@@ -394,13 +446,13 @@ def test_a_renamed_host_is_one_host_to_all_commands(renamed: Path) -> None:
         assert [mark.text() for mark in shown.marks] == [
             "2026-01-05 login01: name node01 -> login01"
         ]
-        green = compare_last_green(history, run_id(RENAMED_IN))
+        green = compare_last_green(history, run_id(RENAMED_IN), shipped().checks)
         assert green.before == {"login01": run_id(2), "node02": run_id(3)}
-        two = compare(history, run_id(2), run_id(RENAMED_IN))
+        two = compare(history, run_id(2), run_id(RENAMED_IN), shipped().checks)
         assert [each.text() for each in two.changes] == ["name: node01 -> login01"]
-        back = compare(history, run_id(RENAMED_IN), run_id(2))
+        back = compare(history, run_id(RENAMED_IN), run_id(2), shipped().checks)
         assert [each.text() for each in back.changes] == ["name: login01 -> node01"]
-        figures = compare(history, run_id(0), run_id(5)).before
+        figures = compare(history, run_id(0), run_id(5), shipped().checks).before
         assert figures == {"login01": run_id(0), "node02": run_id(0)}
         values = last_values(history, metric_named(history, "all_reduce.busbw_gbps"))
         assert [len(values[host]) for host in ("login01", "node01")] == [6, 1]

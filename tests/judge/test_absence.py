@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.judge.absence import BY_USE, FOLLOWS
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
 from hwcheck.node import checks
@@ -33,7 +33,7 @@ def host(name: str, answers: Answers, model: str = H100) -> HostRecord:
     results = [
         CheckResult(check, "not_applicable", Reason(NOT_APPLICABLE, says))
         if isinstance(says, str)
-        else answer_of(check, says)
+        else answer_of(check, says, shipped().checks)
         for check, says in {"kernel": {"kernel_release": "6.8"}, **answers}.items()
     ]
     gpus = [{**gpu, "uuid": f"GPU-{name}-{gpu['index']}"} for gpu in gpu_facts(2, model)]
@@ -47,7 +47,7 @@ def findings(
     names = {answer.check for one in hosts if one.report for answer in one.report.results}
     run = factories.run(*hosts, checks=sorted(names))
     declared = tuple(replace(plan, **(plans or {}).get(plan.name, {})) for plan in run.meta.hosts)
-    judged = judge(replace(run, meta=replace(run.meta, hosts=declared)))
+    judged = judge(replace(run, meta=replace(run.meta, hosts=declared)), shipped())
     return [finding for finding in judged.findings if finding.outcome != "pass"]
 
 
@@ -308,7 +308,11 @@ def test_quantities_that_go_with_another_driver_or_with_mig_are_not_missed() -> 
         gpus = [
             {**gpu, "uuid": f"{name}-{gpu['index']}", "mig": True} for gpu in gpu_facts(2, H100)
         ]
-        return record(name, [answer_of(check, of) for check, of in answers.items()], gpus=gpus)
+        return record(
+            name,
+            [answer_of(check, of, shipped().checks) for check, of in answers.items()],
+            gpus=gpus,
+        )
 
     none = split("b0", temperatures(None, None))
     whole = fleet(temperatures(40, 41), {}, 4, 0)
@@ -328,7 +332,7 @@ def test_a_check_of_a_load_that_does_not_apply_to_one_of_five() -> None:
     assert lacking(*fleet({"all_reduce": "one GPU"}, other)) == []
 
 
-@pytest.mark.parametrize("check", sorted(BY_USE))
+@pytest.mark.parametrize("check", sorted(check.id for check in REGISTRY.values() if check.varies))
 def test_what_goes_by_use_is_not_compared(check: str) -> None:
     states = {"performance_state": {"gpu0": 0}, "performance_state_at_work": {"gpu0": 0}}
     limits = {"power_limit_w": dict.fromkeys(GPUS, 700.0)}
@@ -375,9 +379,9 @@ def test_a_site_may_ignore_it() -> None:
     assert "no such metric" in problem(f"infiniband.{ABSENT}", {"ignore": True}, REGISTRY)
 
 
-def test_the_tables_name_checks() -> None:
-    names = {*FOLLOWS, *BY_USE, *(each for others in FOLLOWS.values() for each in others)}
-    assert names <= set(REGISTRY)
+def test_what_is_followed_is_a_check() -> None:
+    for check in REGISTRY.values():
+        assert {*check.follows, *(name for m in check.metrics for name in m.follows)} <= {*REGISTRY}
     assert all(metric.name != ABSENT for check in REGISTRY.values() for metric in check.metrics)
 
 
@@ -401,7 +405,7 @@ def test_the_work_grows_with_the_hosts_and_not_with_their_square() -> None:
 def _calls(hosts: int) -> int:
     """Return how many calls judging so many hosts takes, on which GPUs do not say much."""
     run = factories.hosts(hosts)
-    judge(run)  # what is remembered is remembered
+    judge(run, shipped())  # what is remembered is remembered
     counted = 0
 
     def count(frame: FrameType, event: str, argument: object) -> None:
@@ -410,7 +414,7 @@ def _calls(hosts: int) -> int:
 
     sys.setprofile(count)
     try:
-        judge(run)
+        judge(run, shipped())
     finally:
         sys.setprofile(None)
     return counted

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.coverage import gaps, percent_of, require
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import HostVerdict, Judgement
@@ -26,7 +27,7 @@ def _without(host: str, check: str, state: str = "could_not_measure") -> HostRec
 
 
 def _judged(*records: HostRecord) -> Judgement:
-    return judge(run(*records))
+    return judge(run(*records), shipped())
 
 
 def test_a_run_that_measured_everything_is_covered() -> None:
@@ -80,7 +81,7 @@ def test_where_nothing_applies_nothing_is_covered() -> None:
         CheckResult(check, "not_applicable", Reason("not_applicable", "no GPU"))
         for check in of_gpus
     ]
-    judgement = require(judge(run(record("c", nothing), checks=of_gpus)), 1)
+    judgement = require(judge(run(record("c", nothing), checks=of_gpus), shipped()), 1)
     assert percent_of(judgement.hosts) is None
     assert judgement.exit_code == 3
     assert "no check applies to c" in judgement.shortfall

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.expectation import band
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
@@ -24,7 +25,7 @@ def judged(
     answers = (topology(), pcie()) if others is None else others
     host = node("n1", legs, *answers, **options)
     checks = ("all_reduce", *(answer.check for answer in answers))
-    findings = judge(factories.run(host, checks=checks)).findings
+    findings = judge(factories.run(host, checks=checks), shipped()).findings
     return [finding for finding in findings if finding.metric == "busbw_gbps"]  # fmt: skip
 
 
@@ -70,7 +71,7 @@ def measured_again(first: Leg, *second: Leg) -> Finding:
     run = factories.run(host, checks=("all_reduce", "topology", "pcie_link"))
     (finding,) = (
         finding
-        for finding in judge(replace(run, second_visits={"n1": again})).findings
+        for finding in judge(replace(run, second_visits={"n1": again}), shipped()).findings
         if finding.metric == "busbw_gbps"
     )
     return finding

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from hwcheck.advise.assessment import assess
-from hwcheck.judge.fabric import BUSBW
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import MULTI_HOST, Finding
+from hwcheck.node.collective.leg_checks import BUSBW_GBPS
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.multi_host import (
     MultiHostRecord,
@@ -56,6 +57,7 @@ def host(
                     "firmware": dict.fromkeys(each, "28.39.2048"),
                     "firmware_of_most": dict.fromkeys(each, "28.39.2048"),
                 },
+                shipped().checks,
             )
         )
     facts = [{**gpu, "uuid": f"GPU-{name}-{gpu['index']}"} for gpu in gpu_facts(gpus, H100)]
@@ -97,8 +99,8 @@ def run_of(hosts: Sequence[HostRecord]) -> Run:
 
 
 def judged(hosts: Sequence[HostRecord], multi_host: MultiHostRecord) -> list[Finding]:
-    findings = judge(run_of(hosts), multi_host).findings
-    return [f for f in findings if (f.check, f.metric) == (MULTI_HOST, BUSBW)]
+    findings = judge(run_of(hosts), shipped(), multi_host).findings
+    return [f for f in findings if (f.check, f.metric) == (MULTI_HOST, BUSBW_GBPS.name)]
 
 
 def outcomes(hosts: Sequence[HostRecord], multi_host: MultiHostRecord) -> list[str]:
@@ -238,9 +240,9 @@ def test_both_ports_of_a_card_share_its_pcie_link() -> None:
 
 def test_the_report_has_an_action_for_it() -> None:
     hosts = [host(name) for name in "ab"]
-    assessment = assess(run_of(hosts), recorded(timed("pairs", "ab", 40.0, rdma(8))))
+    assessment = assess(run_of(hosts), shipped(), recorded(timed("pairs", "ab", 40.0, rdma(8))))
     (action,) = assessment.advice.actions
     assert (action.title, action.outcome) == ("the fabric as a whole: slow (pairs)", "warn")
     assert action.hosts == ("a", "b")
-    fast = assess(run_of(hosts), recorded(timed("pairs", "ab", 390.0, rdma(8))))
+    fast = assess(run_of(hosts), shipped(), recorded(timed("pairs", "ab", 390.0, rdma(8))))
     assert fast.advice.actions == ()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.figures import measured, of_wanted
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
@@ -53,7 +54,9 @@ def test_measured(finding, text: str) -> None:
 
 
 def test_a_percentage_is_shown_by_what_it_is_made_of() -> None:
-    judgement = judge(run(gpu_host("a", power_limit_w=(3, 400.0), pcie_link_width=(2, 8))))
+    judgement = judge(
+        run(gpu_host("a", power_limit_w=(3, 400.0), pcie_link_width=(2, 8))), shipped()
+    )
     shown = {f.metric: measured(f) for f in judgement.findings if f.outcome == "fail"}
     assert shown == {
         "power_limit_percent": "400 of 700 W, 57 %",

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.fleet import same_machine
 from hwcheck.judge.judge import judge
 from hwcheck.node import checks
@@ -45,7 +46,7 @@ def drifted(
     a_run = replace(a_run, meta=replace(a_run.meta, hosts=declared))
     return {
         finding.host: (finding.outcome, finding.limit)
-        for finding in judge(a_run).findings
+        for finding in judge(a_run, shipped()).findings
         if "of this kind" in finding.limit
     }
 
@@ -63,7 +64,7 @@ def test_one_of_three_that_differs_is_named() -> None:
 def test_what_was_wanted_is_told_where_most_hosts_agree() -> None:
     of_three = [versioned("a", "570"), versioned("b", "570"), versioned("c", "575")]
     for hosts, wanted in ((of_three, {"570"}), (of_three[1:], {None})):
-        findings = judge(run(*hosts)).findings
+        findings = judge(run(*hosts), shipped()).findings
         assert {f.wanted for f in findings if f.metric == "driver_version"} == wanted
 
 
@@ -120,7 +121,11 @@ def flashed(host: str, vbios: str, board: str, gpus: int = 2) -> HostRecord:
 
 def warned(*hosts: HostRecord) -> list[str]:
     """Return a host for each warning."""
-    return [f.host for f in judge(run(*hosts, checks=["vbios"])).findings if f.outcome == "warn"]
+    return [
+        f.host
+        for f in judge(run(*hosts, checks=["vbios"]), shipped()).findings
+        if f.outcome == "warn"
+    ]
 
 
 def test_gpus_are_compared_with_their_own_boards() -> None:
@@ -139,7 +144,7 @@ def test_one_machine_under_two_names(second: str, alike: bool) -> None:
     first, other = versioned("a", "570", uuid="GPU-1"), versioned("b", "570", uuid=second)
     a_run: Run = run(first, other, versioned("c", "570"), checks=["driver"])
     assert set(same_machine(a_run)) == ({"a", "b"} if alike else set())
-    outcomes = {verdict.host: verdict.outcome for verdict in judge(a_run).hosts}
+    outcomes = {verdict.host: verdict.outcome for verdict in judge(a_run, shipped()).hosts}
     assert outcomes == dict.fromkeys("abc", "pass") | (
         {"a": "inconclusive", "b": "inconclusive"} if alike else {}
     )
@@ -172,7 +177,7 @@ def ported(host: str, model: str = H200, **ports: tuple[str, str, float]) -> Hos
 
 def differing(check: str, *hosts: HostRecord) -> list[tuple[str, str, str]]:
     """Return host, metric and subject of every warning."""
-    findings = judge(run(*hosts, checks=[check])).findings
+    findings = judge(run(*hosts, checks=[check]), shipped()).findings
     return [(f.host, f.metric, f.subject) for f in findings if f.outcome == "warn"]
 
 
@@ -252,7 +257,11 @@ def test_governors_of_one_driver_are_compared() -> None:
 
 def test_yes_and_no_are_said_in_words() -> None:
     hosts = said("mig", *((h, Sample("mig_enabled", h == "a", "", "gpu0")) for h in "ab"))
-    limits = {f.limit for f in judge(run(*hosts, checks=["mig"])).findings if f.outcome == "warn"}
+    limits = {
+        f.limit
+        for f in judge(run(*hosts, checks=["mig"]), shipped()).findings
+        if f.outcome == "warn"
+    }
     assert limits == {"= most hosts of this kind (no majority: yes on 1, no on 1)"}
 
 
@@ -260,7 +269,7 @@ def test_a_declared_number_of_gpus_is_no_drift() -> None:
     hosts = said("gpu_count", *((h, Sample("pci_gpus", 8 - (h == "c"), "GPUs")) for h in "abc"))
     a_run = run(*hosts, checks=["gpu_count"])
     plans = tuple(replace(plan, expect={"gpus": 7}) for plan in a_run.meta.hosts)
-    found = judge(replace(a_run, meta=replace(a_run.meta, hosts=plans))).findings
+    found = judge(replace(a_run, meta=replace(a_run.meta, hosts=plans)), shipped()).findings
     assert {(f.host, f.outcome) for f in found if f.metric == "pci_gpus"} == {
         ("a", "fail"),
         ("b", "fail"),
@@ -362,11 +371,11 @@ def generations(*of_gpus: int, by_name: Mapping[str, int] = MappingProxyType({})
     card, switch = by_name.get("mlx5_0", 5), by_name.get(SWITCH, 5)
     return [
         answer_of("pcie_link", {**lanes, "pcie_link_generation": idle,
-                                "pcie_link_generation_max": reached}),
+                                "pcie_link_generation_max": reached}, shipped().checks),
         answer_of("card_links", {**cards, "card_link_generation": {"mlx5_0": card},
-                                 "card_link_generation_max": {"mlx5_0": card}}),
+                                 "card_link_generation_max": {"mlx5_0": card}}, shipped().checks),
         answer_of("pcie_uplinks", {**ways, "uplink_generation": {SWITCH: switch},
-                                   "uplink_generation_max": {SWITCH: switch}}),
+                                   "uplink_generation_max": {SWITCH: switch}}, shipped().checks),
     ]  # fmt: skip
 
 
@@ -381,7 +390,7 @@ def limited(*hosts: list[Any]) -> set[tuple[str, str, str]]:
                                     for gpu in gpu_facts(2, "NVIDIA H100 80GB HBM3")])
         for name, answers in zip(names, hosts, strict=False)
     ]  # fmt: skip
-    judged = judge(run(*records, checks=("pcie_link", "card_links", "pcie_uplinks")))
+    judged = judge(run(*records, checks=("pcie_link", "card_links", "pcie_uplinks")), shipped())
     return {(f.host, f.metric, f.subject) for f in judged.findings if f.outcome != "pass"}
 
 

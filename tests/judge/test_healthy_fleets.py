@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.causes import diagnose
 from hwcheck.judge.judge import judge
 from hwcheck.node import checks
@@ -106,7 +107,7 @@ def test_healthy_fleets_raise_next_to_no_warning(kinds: tuple[Kind, ...], fleets
     alarmed: Counter[tuple[str, str, str]] = Counter()
     for _ in range(fleets):
         run = fleet(dice, kinds)
-        judgement = judge(run)
+        judgement = judge(run, shipped())
         bad = {
             (finding.outcome, finding.check, finding.metric)
             for finding in judgement.findings
@@ -114,7 +115,7 @@ def test_healthy_fleets_raise_next_to_no_warning(kinds: tuple[Kind, ...], fleets
         }
         alarmed.update(bad)
         if not bad:
-            assert diagnose(run, judgement).diagnoses == ()
+            assert diagnose(run, judgement, shipped().rules).diagnoses == ()
             assert dict(cluster_advice(run).settings) == {}
     assert sum(alarmed.values()) < max(1, fleets / 100), alarmed
     assert not any(outcome == "fail" for outcome, _, _ in alarmed), alarmed
@@ -125,7 +126,9 @@ def test_a_sick_host_in_such_a_fleet_is_found() -> None:
     sick = H200._replace(busbw_gbps={"default": 330, "p2p_off": 40, "net": 9})
     for _ in range(20):
         run = fleet(dice, (H200, sick))
-        found += any(f.host == "other0" and f.outcome == "warn" for f in judge(run).findings)
+        found += any(
+            f.host == "other0" and f.outcome == "warn" for f in judge(run, shipped()).findings
+        )
     assert found == 20
 
 
@@ -343,7 +346,7 @@ def test_fleets_with_all_that_is_compared(fleets: int, capsys: pytest.CaptureFix
     outcomes: Counter[str] = Counter()
     hosts, bad = 0, Counter[tuple[str, ...]]()
     for _ in range(fleets):
-        judgement = judge(whole_fleet(dice))
+        judgement = judge(whole_fleet(dice), shipped())
         outcomes[judgement.outcome] += 1
         hosts += len(judgement.hosts)
         bad.update(
@@ -399,7 +402,7 @@ def test_one_fault_in_such_a_fleet_is_found(
         )
         hosts[3] = replace(hosts[3], report=replace(report, results=results))
         asked = tuple(gpu_answers(random.Random(11), MAKES[0])) + NODE_CHECKS
-        findings = judge(factories.run(*hosts, checks=asked)).findings
+        findings = judge(factories.run(*hosts, checks=asked), shipped()).findings
         seen += any(
             (f.host, f.metric, f.subject, f.outcome) == ("n3", metric, subject, "warn")
             for f in findings

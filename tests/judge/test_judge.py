@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.host_case import NodeFacts
 from hwcheck.judge.judge import judge
 from hwcheck.judge.limits import judge_answer
@@ -27,7 +28,7 @@ CHECK = Check("demo", lambda node: iter(()), LIMITS, Remedy("c", "f"), True, Fal
 
 
 def outcomes(result: CheckResult, expect: dict | None = None) -> list[tuple[str, str, str]]:
-    found = judge_answer("node01", CHECK, result, NodeFacts(expect or {}))
+    found = judge_answer("node01", CHECK, result, NodeFacts(expect or {}), shipped().models)
     return [(finding.metric, finding.subject, finding.outcome) for finding in found]
 
 
@@ -53,7 +54,9 @@ def test_the_reference_of_the_node_serves_a_gpu_that_has_none() -> None:
 
 
 def test_no_reference_is_inconclusive_and_never_a_pass() -> None:
-    (finding,) = judge_answer("n", CHECK, done(Sample("watts", 700, "W", "gpu0")), NodeFacts())
+    (finding,) = judge_answer(
+        "n", CHECK, done(Sample("watts", 700, "W", "gpu0")), NodeFacts(), shipped().models
+    )
     assert (finding.outcome, finding.reason.text) == (
         "inconclusive",
         "no watts_max to hold watts against",
@@ -80,7 +83,7 @@ def test_the_figure_of_the_model_of_the_subject(
 ) -> None:
     known = NodeFacts({}, {"gpu0": "NVIDIA B200", "gpu1": name}, devices={"gpu1": device})
     result = done(Sample("copy", gbps, "GB/s", "gpu1"))
-    (finding,) = judge_answer("n", OF_MODEL, result, known)
+    (finding,) = judge_answer("n", OF_MODEL, result, known, shipped().models)
     assert finding.outcome == outcome
     assert (finding.reason.text != "") == (outcome == "inconclusive")
 
@@ -136,7 +139,7 @@ def test_a_failure_says_what_it_means_where_the_node_does() -> None:
         *(Sample("hot", 40, "C", "gpu1"), Sample("meaning", "it is well", "", "gpu1")),
         Sample("hot", 95, "C", "gpu2"),
     )
-    found = judge_answer("n", check, done(*samples), NodeFacts())
+    found = judge_answer("n", check, done(*samples), NodeFacts(), shipped().models)
     assert [finding.reason.text for finding in found] == ["it burns", "", ""]
 
 
@@ -165,9 +168,18 @@ NOT_APPLICABLE = CheckResult(
 def test_exit_codes() -> None:
     good, warned = reported("a", persistence(True)), reported("b", persistence(False))
     away = HostRecord("c", "unreachable", Reason("unreadable", "connect: refused"))
-    assert (judge(run(good)).outcome, judge(run(good)).exit_code) == ("pass", 0)
-    assert (judge(run(good, warned)).outcome, judge(run(good, warned)).exit_code) == ("warn", 0)
-    assert (judge(run(good, away)).outcome, judge(run(good, away)).exit_code) == ("inconclusive", 3)
+    assert (judge(run(good), shipped()).outcome, judge(run(good), shipped()).exit_code) == (
+        "pass",
+        0,
+    )
+    assert (
+        judge(run(good, warned), shipped()).outcome,
+        judge(run(good, warned), shipped()).exit_code,
+    ) == ("warn", 0)
+    assert (
+        judge(run(good, away), shipped()).outcome,
+        judge(run(good, away), shipped()).exit_code,
+    ) == ("inconclusive", 3)
 
 
 def counted(hosts: int, expect: Callable[[int], int], samples: tuple[Sample, ...]) -> list[str]:
@@ -179,7 +191,7 @@ def counted(hosts: int, expect: Callable[[int], int], samples: tuple[Sample, ...
         replace(plan, expect={"gpus": expect(number)})
         for number, plan in enumerate(a_run.meta.hosts)
     )
-    found = judge(replace(a_run, meta=replace(a_run.meta, hosts=plans))).findings
+    found = judge(replace(a_run, meta=replace(a_run.meta, hosts=plans)), shipped()).findings
     return [f"{each.host} {each.outcome}" for each in found if "hwcheck_gpus" in each.limit]
 
 
@@ -203,13 +215,13 @@ def test_a_failure_beats_what_could_not_be_measured() -> None:
     samples = (Sample("pci_gpus", 8, "GPUs"), Sample("nvml_gpus", 7, "GPUs"))
     counts = CheckResult("gpu_count", "done", samples=samples)
     away = HostRecord("b", "unreachable", Reason("unreadable", "connect: refused"))
-    judgement = judge(run(reported("a", counts), away, asked=("gpu_count",)))
+    judgement = judge(run(reported("a", counts), away, asked=("gpu_count",)), shipped())
     assert (judgement.outcome, judgement.exit_code) == ("fail", 1)
     assert [verdict.outcome for verdict in judgement.hosts] == ["fail", "inconclusive"]
 
 
 def test_a_host_with_nothing_to_check_has_not_passed() -> None:
-    judgement = judge(run(reported("a", NOT_APPLICABLE, gpus=0)))
+    judgement = judge(run(reported("a", NOT_APPLICABLE, gpus=0)), shipped())
     assert (judgement.outcome, judgement.exit_code) == ("inconclusive", 3)
     assert judgement.hosts[0].reason == "no check applies to this host"
 
@@ -220,7 +232,7 @@ def test_coverage_counts_what_applies() -> None:
         CheckResult("ecc_mode", "not_applicable", Reason("not_applicable", "no ECC")),
     )
     asked = ("persistence_mode", "ecc_mode", "gpu_count")
-    (verdict,) = judge(run(reported("a", *results), asked=asked)).hosts
+    (verdict,) = judge(run(reported("a", *results), asked=asked), shipped()).hosts
     assert (verdict.asked, verdict.measured, verdict.not_applicable) == (2, 1, 1)
     assert dict(verdict.skipped) == {"ecc_mode": "no ECC", "gpu_count": "no answer"}
     assert verdict.outcome == "inconclusive"
@@ -228,7 +240,7 @@ def test_coverage_counts_what_applies() -> None:
 
 def test_a_check_without_an_answer_is_no_pass() -> None:
     record = HostRecord("a", "reported", report=None)
-    (verdict,) = judge(run(record)).hosts
+    (verdict,) = judge(run(record), shipped()).hosts
     assert (verdict.outcome, verdict.reason) == ("inconclusive", "1 checks gave no answer")
 
 
@@ -236,7 +248,7 @@ def test_a_partial_answer_keeps_what_arrived() -> None:
     record = HostRecord(
         "a", "partial", Reason("unreadable", "cut off"), report=Report({}, (persistence(True),))
     )
-    judgement = judge(run(record, asked=("persistence_mode", "driver")))
+    judgement = judge(run(record, asked=("persistence_mode", "driver")), shipped())
     assert judgement.exit_code == 3
     assert [f.outcome for f in judgement.findings if f.check == "persistence_mode"] == ["pass"]
     assert [f.reason.text for f in judgement.findings if f.check == "driver"] == [
@@ -246,7 +258,7 @@ def test_a_partial_answer_keeps_what_arrived() -> None:
 
 def test_a_check_of_another_version_is_inconclusive() -> None:
     asked = ("persistence_mode", "from_the_future")
-    judgement = judge(run(reported("a", persistence(True)), asked=asked))
+    judgement = judge(run(reported("a", persistence(True)), asked=asked), shipped())
     assert judgement.exit_code == 3
 
 
@@ -263,7 +275,7 @@ def test_not_applicable_does_not_pass_for_what_the_inventory_declares(
         gpus=0,
     )
     plan = RunMeta("id", "now", ("gpu_count", "all_reduce"), (HostPlan("a", "a", expect),))
-    judgement = judge(Run(Path(), plan, (record,)))
+    judgement = judge(Run(Path(), plan, (record,)), shipped())
     assert judgement.exit_code == exit_code
     assert (judgement.asked, judgement.measured) == ((2, 1) if exit_code else (1, 1))
 
@@ -273,7 +285,7 @@ def test_a_node_that_names_another_number_of_gpus_has_not_passed(
     declared: int, exit_code: int
 ) -> None:
     plan = RunMeta("id", "now", ("persistence_mode",), (HostPlan("a", "a", {"gpus": declared}),))
-    judgement = judge(Run(Path(), plan, (reported("a", persistence(True)),)))
+    judgement = judge(Run(Path(), plan, (reported("a", persistence(True)),)), shipped())
     assert judgement.exit_code == exit_code
 
 
@@ -284,7 +296,7 @@ CPU_LEGS = reduce_result(gloo_legs())
 def reduced(*legs: Leg, gpus: int = 8, **changes: Any) -> str:
     """Return the outcome of a host that answers with these legs."""
     record = reported("a", replace(reduce_result(legs), **changes), gpus=gpus)
-    return judge(run(record, asked=("all_reduce",))).outcome
+    return judge(run(record, asked=("all_reduce",)), shipped()).outcome
 
 
 def test_legs_over_all_gpus_pass() -> None:
@@ -337,4 +349,7 @@ def test_a_reading_that_cannot_be_is_inconclusive_and_no_reference() -> None:
 def test_legs_that_were_not_asked_for_are_not_missed(asked: tuple[str, ...], outcome: str) -> None:
     record = reported("a", reduce_result(LEGS[:1]), gpus=8)
     made = run(record, asked=("all_reduce",))
-    assert judge(replace(made, meta=replace(made.meta, timing=Timing(asked)))).outcome == outcome
+    assert (
+        judge(replace(made, meta=replace(made.meta, timing=Timing(asked))), shipped()).outcome
+        == outcome
+    )

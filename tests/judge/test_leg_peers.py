@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.judge import judge
 from hwcheck.judge.leg_peers import LATENCY, WAY
 from hwcheck.judge.records import Finding
@@ -20,7 +21,7 @@ USUAL = {"P2P/CUMEM": 512, "nvls": True, "gdrdma": 0, "channels": 24}
 def found(*legs: Leg, metric: str) -> list[Finding]:
     """Return what is said of a fleet with one leg each."""
     hosts = [record(f"n{place}", [reduce_result([each])]) for place, each in enumerate(legs)]
-    findings = judge(run(*hosts, checks=["all_reduce"])).findings
+    findings = judge(run(*hosts, checks=["all_reduce"]), shipped()).findings
     return [finding for finding in findings if finding.metric == metric]
 
 

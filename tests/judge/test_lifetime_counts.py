@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
 from hwcheck.node.wire import CheckResult, Sample
@@ -33,7 +34,7 @@ def warned_of(**counts: int) -> list[Finding]:
         answer = CheckResult("ecc_errors", "done", samples=tuple(samples))
         gpus = factories.gpu_facts(2, H100)
         records.append(factories.record(f"n{number}", [answer], gpus=gpus))
-    findings = judge(factories.run(*records, checks=["ecc_errors"])).findings
+    findings = judge(factories.run(*records, checks=["ecc_errors"]), shipped()).findings
     return [finding for finding in findings if finding.check and finding.outcome != "pass"]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hwcheck.advise.assessment import assess
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.coverage import gaps, require
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
@@ -41,7 +42,7 @@ def capped(limits: dict[str, Any], checks: tuple[str, ...] = CHECKS, watts: floa
 
 
 def of_percent(run: Run, host: str) -> list[Finding]:
-    return [f for f in judge(run).by_host[host] if f.metric == "power_limit_percent"]
+    return [f for f in judge(run, shipped()).by_host[host] if f.metric == "power_limit_percent"]
 
 
 def test_a_limit_holds_for_its_host_alone() -> None:
@@ -56,13 +57,13 @@ def test_a_limit_holds_for_its_host_alone() -> None:
 
 def test_it_may_be_stricter() -> None:
     run = capped({PERCENT: {"fail": 90.0, "source": "OPS-112"}})
-    outcomes = {verdict.host: verdict.outcome for verdict in judge(run).hosts}
+    outcomes = {verdict.host: verdict.outcome for verdict in judge(run, shipped()).hosts}
     assert outcomes == {"n1": "warn", "n2": "fail"}
 
 
 def test_what_is_ignored_is_no_pass_and_is_listed_in_every_report() -> None:
     run = capped({PERCENT: {"ignore": True, "source": "OPS-<7>"}})
-    judgement = judge(run)
+    judgement = judge(run, shipped())
     assert of_percent(run, "n2") == []
     host = judgement.hosts[1]
     assert host.not_judged == ((PERCENT, "OPS-<7>"),)
@@ -71,7 +72,7 @@ def test_what_is_ignored_is_no_pass_and_is_listed_in_every_report() -> None:
     assert (gap.checks, gap.hosts, gap.reason) == ((PERCENT,), ("n2",), "OPS-<7>")
     assert (gap.applies, gap.judged) == (False, False)
     assert "1 metric not judged" in coverage(judgement)
-    assessment = assess(run)
+    assessment = assess(run, shipped())
     text = markdown(assessment)
     assert "not judged: OPS" in text
     assert "1 metric not judged" in text
@@ -106,7 +107,7 @@ def test_what_is_ignored_hides_no_other_figure_of_a_gpu_from_its_peers(
     records = [copies(f"n{place}", 55.0, 100.0) for place in range(3)]
     run = factories.run(*records, copies("slow", 47.0, 60.0), checks=("device_to_host",))
     hosts = tuple(replace(plan, limits=limits) for plan in run.meta.hosts)
-    judgement = judge(replace(run, meta=replace(run.meta, hosts=hosts)))
+    judgement = judge(replace(run, meta=replace(run.meta, hosts=hosts)), shipped())
     assert {f.metric for f in judgement.by_host.get("slow", ()) if f.outcome == "warn"} == warned
 
 
@@ -127,7 +128,7 @@ def test_a_check_of_which_nothing_is_judged_is_skipped_in_junit_and_not_passed()
         for name in ("power_limit_w", "power_limit_default_w", "power_limit_percent")
     }
     run = capped(everything)
-    assessment = assess(run)
+    assessment = assess(run, shipped())
     judgement, document = assessment.judgement, junit(assessment)
     skipped = '<skipped message="OPS-7" />'
     assert document.count(skipped) == 1
@@ -145,7 +146,7 @@ def test_a_host_of_which_nothing_is_judged_is_inconclusive() -> None:
         },
         ("power_cap",),
     )
-    judgement = judge(run)
+    judgement = judge(run, shipped())
     assert judgement.hosts[1].outcome == "inconclusive"
     assert judgement.hosts[1].reason == "hwcheck_limits leaves nothing to judge"
     assert judgement.exit_code == 3
@@ -161,14 +162,14 @@ def test_what_could_not_be_measured_stays_so() -> None:
         for r in report.results
     )
     record = replace(run.records[1], report=replace(report, results=silent))
-    judgement = judge(replace(run, records=(run.records[0], record)))
+    judgement = judge(replace(run, records=(run.records[0], record)), shipped())
     assert judgement.hosts[1].outcome == "inconclusive"
     assert ("power_cap", "no") in judgement.hosts[1].unmeasured
 
 
 def test_a_limit_that_this_version_cannot_take_is_said() -> None:
     run = capped({"power_cap.power_limit_w": {"warn": 1.0, "source": "OPS-1"}})
-    judgement = judge(run)
+    judgement = judge(run, shipped())
     assert judgement.hosts[1].outcome == "inconclusive"
     assert "hwcheck_limits of power_cap: it is held against" in judgement.hosts[1].reason
 
@@ -180,7 +181,7 @@ def test_a_saved_run_is_judged_by_what_held_then(tmp_path: Path) -> None:
         folder.write_host(record)
     folder.finish(interrupted=False)
     again = read_run(folder.path)
-    assert judge(again).findings == judge(run).findings
+    assert judge(again, shipped()).findings == judge(run, shipped()).findings
     data = json.loads((folder.path / "run.json").read_text())
     for host in data["hosts"]:
         host.pop("limits")

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from hwcheck.advise.assessment import assess
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.judge import judge
 from hwcheck.judge.mnnvl import METRIC, NOT_IN_USE
 from hwcheck.judge.records import MULTI_HOST, Finding
@@ -43,7 +44,7 @@ def record_of(*runs: MultiHostRun) -> MultiHostRecord:
 
 
 def of_mnnvl(record: MultiHostRecord) -> list[Finding]:
-    judged = judge(run_of("pass", "pass"), record)
+    judged = judge(run_of("pass", "pass"), shipped(), record)
     return [each for each in judged.findings if each.metric == METRIC]
 
 
@@ -97,15 +98,19 @@ def test_small_messages_are_latency() -> None:
 
 
 def test_a_run_that_used_it_all_the_same_proves_nothing() -> None:
-    judged = judge(run_of("pass", "pass"), record_of(ON, one_run(MNNVL_OFF, 838.0, MNNVL)))
+    judged = judge(
+        run_of("pass", "pass"), shipped(), record_of(ON, one_run(MNNVL_OFF, 838.0, MNNVL))
+    )
     open_ends = [each for each in judged.findings if each.outcome == "inconclusive"]
     assert {each.host for each in open_ends} == {"a", "b"}
     assert all("NCCL_MNNVL_ENABLE=0 too" in each.reason.text for each in open_ends)
 
 
 def test_its_cause() -> None:
-    advice = assess(run_of("pass", "pass"), record_of(one_run("all", 190.0, IB), OFF)).advice
+    advice = assess(
+        run_of("pass", "pass"), shipped(), record_of(one_run("all", 190.0, IB), OFF)
+    ).advice
     (action,) = advice.actions
     assert (action.title, action.outcome, action.hosts) == (NOT_IN_USE, "warn", HOSTS)
     assert "IMEX" in action.cause
-    assert assess(run_of("pass", "pass"), record_of(ON, OFF)).advice.actions == ()
+    assert assess(run_of("pass", "pass"), shipped(), record_of(ON, OFF)).advice.actions == ()

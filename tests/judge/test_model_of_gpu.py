@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.host_case import node_facts
 from hwcheck.judge.limits import judge_answer
-from hwcheck.judge.models import Model, models
+from hwcheck.judge.models import Model
 from hwcheck.node import checks
 from hwcheck.node.wire import CheckResult, Report, Sample
 from hwcheck.results.run_folder import HostRecord
@@ -23,11 +24,11 @@ def outcomes(figure: str, value: float, **facts: str) -> list[str]:
     gpu = {"index": 0, "uuid": "GPU-0", **facts}
     known = node_facts({}, HostRecord("n", "reported", report=Report({"gpus": [gpu]}, ())))
     result = CheckResult(check, "done", samples=(Sample(metric, value, FIGURES[figure], "gpu0"),))
-    findings = judge_answer("n", CHECKS[check], result, known)
+    findings = judge_answer("n", CHECKS[check], result, known, shipped().models)
     return [finding.outcome for finding in findings if finding.metric == metric]
 
 
-@pytest.mark.parametrize("model", models(), ids=lambda model: model.id)
+@pytest.mark.parametrize("model", shipped().models.every, ids=lambda model: model.id)
 def test_a_healthy_gpu_of_each_model_passes_and_a_slow_one_does_not(model: Model) -> None:
     device, _, subsystem = model.pci_ids[0].upper().partition(":")
     ids = {"pci_device_id": f"0x{device}10DE", "pci_subsystem_id": f"0x{subsystem or '0'}"}

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.judge import judge
-from hwcheck.judge.neighbors import LEAST_GPUS, NUMBERS, OF_EACH_GPU
-from hwcheck.judge.peers import OF_SOME_GPUS, TOLERANCES
 from hwcheck.judge.records import UNLIKE, Finding
 from hwcheck.node import checks
+from hwcheck.node.units import LEAST_GPUS, UNITS, Tolerance
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.site.cases import answer_of
 from tests import factories
@@ -33,6 +33,7 @@ def host(figures: Figures, models: Sequence[str] = (), name: str = "a") -> HostR
                 metric: {f"gpu{n}": value for n, value in enumerate(values) if value is not None}
                 for metric, values in metrics.items()
             },
+            shipped().checks,
         )
         for check, metrics in figures.items()
     ]
@@ -47,7 +48,7 @@ def host(figures: Figures, models: Sequence[str] = (), name: str = "a") -> HostR
 def odd(*hosts: HostRecord) -> list[Finding]:
     """Return the findings of GPUs that are unlike their neighbors."""
     names = {answer.check for one in hosts if one.report for answer in one.report.results}
-    findings = judge(factories.run(*hosts, checks=sorted(names))).findings
+    findings = judge(factories.run(*hosts, checks=sorted(names)), shipped()).findings
     return [finding for finding in findings if finding.limit.startswith(UNLIKE)]
 
 
@@ -151,6 +152,9 @@ def test_gpus_at_work_and_those_with_a_display_are_warmer() -> None:
         busy = {"stray_processes": {**other, metric: one_of(8, 0, 1)}}
         assert odd(host({**warm, **busy})) == []
         assert named(host({**warm, "stray_processes": other})) == [("temperature_c", "gpu3")]
+    states = {"performance_state": one_of(8, 8, 0)}
+    at_work = {"power_state": {**states, "performance_state_at_work": one_of(8, None, 0)}}
+    assert odd(host({**warm, **at_work})) == [], "a GPU at work in P0"
 
 
 def test_what_most_like_hosts_show_in_a_slot_is_meant() -> None:
@@ -158,7 +162,7 @@ def test_what_most_like_hosts_show_in_a_slot_is_meant() -> None:
     alike = [host(figures, name=name) for name in "abc"]
     assert odd(*alike) == []
     healthy = [host(mig(*[False] * 8), name=name) for name in "de"]
-    found = judge(factories.run(host(figures), *healthy, checks=["mig"])).findings
+    found = judge(factories.run(host(figures), *healthy, checks=["mig"]), shipped()).findings
     assert {(f.host, f.subject) for f in found if f.outcome == "warn"} == {("a", "gpu3")}
 
 
@@ -167,7 +171,8 @@ def test_what_is_complained_of_is_not_said_again() -> None:
     left = [58, 56, 55, 1, 53, 51, 50, 48]
     margins = {"thermal_margin": {"thermal_margin_c": left}}
     findings = judge(
-        factories.run(host({**hot, **margins}), checks=["temperature_idle", "thermal_margin"])
+        factories.run(host({**hot, **margins}), checks=["temperature_idle", "thermal_margin"]),
+        shipped(),
     ).findings
     assert {f.metric for f in findings if f.outcome != "pass" and f.subject == "gpu3"} == {
         *("temperature_c", "thermal_margin_c")
@@ -210,10 +215,9 @@ def test_a_new_metric_is_taken_in_by_its_unit() -> None:
     assert named(planned(9.0, 11.0, 31.0, 8.0)) == []
 
 
-def test_tables_are_of_metrics_and_units_that_there_are() -> None:
-    metrics = {metric.name for check in REGISTRY.values() for metric in check.metrics}
-    assert set(OF_EACH_GPU) | set(OF_SOME_GPUS) <= metrics
-    assert set(NUMBERS) <= set(TOLERANCES)
+def test_what_is_compared_over_gpus_is_over_hosts_too() -> None:
+    for unit in UNITS.values():
+        assert unit.neighbors is None or isinstance(unit.peers, Tolerance), unit.name
     assert LEAST_GPUS > 2
 
 
@@ -271,13 +275,15 @@ def test_neighbors_that_may_be_silent(figures: Figures) -> None:
 
 def test_what_is_told_by_link_or_process_is_not_missed_of_a_gpu() -> None:
     clean = {f"gpu{n}": 0 for n in range(8) if n != 3}
-    errors = answer_of("nvlink_errors", {"nvlink_replay_errors": {**clean, "gpu3 link2": 1}})
+    errors = answer_of(
+        "nvlink_errors", {"nvlink_replay_errors": {**clean, "gpu3 link2": 1}}, shipped().checks
+    )
     names = {"process_name": {f"gpu{n} process 9": "python3" for n in range(7)}}
     counts = {"compute_processes": {f"gpu{n}": int(n < 7) for n in range(8)}}
     none = {"graphics_processes": {f"gpu{n}": 0 for n in range(8)}}
     one = host(mig(*[False] * 8))
     assert one.report is not None
-    answers = (errors, answer_of("stray_processes", {**counts, **none, **names}))
+    answers = (errors, answer_of("stray_processes", {**counts, **none, **names}, shipped().checks))
     report = replace(one.report, results=(*one.report.results, *answers))
     assert [each for each in odd(replace(one, report=report)) if each.metric == "absent"] == []
 
@@ -327,7 +333,7 @@ def test_a_gpu_without_what_others_of_its_model_have(
 ) -> None:
     one = host(figures)
     names = {answer.check for answer in one.report.results} if one.report else set()
-    judgement = judge(factories.run(one, checks=sorted(names)))
+    judgement = judge(factories.run(one, checks=sorted(names)), shipped())
     missed = [finding for finding in judgement.findings if finding.outcome != "pass"]
     assert [(f.outcome, f.metric, f.subject) for f in missed] == [
         ("warn", "absent", gpu) for gpu in silent
@@ -351,7 +357,9 @@ def test_models_without_ecc_beside_one_that_has_it(one: HostRecord) -> None:
 
 def test_most_of_a_model_without_it_is_an_omission() -> None:
     one = host(no_ecc(*range(7)))
-    outcomes = {f.outcome for f in judge(factories.run(one, checks=["ecc_mode"])).findings}
+    outcomes = {
+        f.outcome for f in judge(factories.run(one, checks=["ecc_mode"]), shipped()).findings
+    }
     assert "inconclusive" in outcomes
 
 
@@ -359,7 +367,7 @@ def test_what_every_board_answers_is_no_matter_of_having_it() -> None:
     temperatures = {"temperature_c": 40, "temperature_slowdown_c": 89}
     of_each = {name: one_of(8, value, None) for name, value in temperatures.items()}
     silent = {"temperature_idle": of_each}
-    judgement = judge(factories.run(host(silent), checks=["temperature_idle"]))
+    judgement = judge(factories.run(host(silent), checks=["temperature_idle"]), shipped())
     assert judgement.outcome == "inconclusive"
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.host_case import node_facts
 from hwcheck.judge.judge import judge
 from hwcheck.judge.network import active_ports, compute_ports, judge_network, named_ports
@@ -81,17 +82,19 @@ def test_a_network_that_only_works_over_sockets_warns_and_does_not_fail() -> Non
     assert "plugin: no usable device; over sockets it is well" in warning.reason.text
     second = leg("net", 9.0, env=more, first_failure=second.first_failure, transport={SOCKET: 16})
     whole = run(node("n", [leg(), second, leg("p2p_off")]), checks=("all_reduce",))
-    said = {(f.metric, f.outcome) for f in judge(whole).findings if f.outcome != "pass"}
+    said = {(f.metric, f.outcome) for f in judge(whole, shipped()).findings if f.outcome != "pass"}
     assert ("network_transport", "warn") in said
     assert not {"fail", "inconclusive"} & {outcome for _, outcome in said}, said
     # The variables of a second try without a first one are not the leg's, and a failure is one.
-    (plain,) = judge(run(node("n", [replace(second, first_failure="")]))).by_host.values()
+    (plain,) = judge(
+        run(node("n", [replace(second, first_failure="")])), shipped()
+    ).by_host.values()
     assert any("its plan is" in finding.reason.text for finding in plain)
     broken = replace(
         second, state="failed", reason=Reason("unreadable", "rank 0: no socket"), sizes=()
     )
     assert not list(judge_network(host_case(node("n", [broken]))))
-    assert "fail" in {f.outcome for f in judge(run(node("n", [broken]))).findings}
+    assert "fail" in {f.outcome for f in judge(run(node("n", [broken])), shipped()).findings}
 
 
 def test_names_that_the_node_does_not_know_say_nothing() -> None:

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from hwcheck.judge.changes import MANNERS
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.judge import judge
-from hwcheck.judge.past import HELD, Past, figures, joined
+from hwcheck.judge.past import Past, figures, joined
 from hwcheck.judge.records import OWN_PAST, Finding
 from hwcheck.node import checks
+from hwcheck.node.limits import Growth
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.run_folder import HostRecord, Run
 from hwcheck.results.site_limits import SiteLimits
@@ -67,8 +68,8 @@ def run_of_night(night: float, hosts: Iterable[HostRecord]) -> Run:
 def told(nights: int, *hosts: Night) -> list[Finding]:
     """Judge the last of so many nights by those before; return what own past says."""
     runs = [run_of_night(night, (host(night) for host in hosts)) for night in range(nights)]
-    past = joined(figures(each) for each in runs[:-1])
-    return [f for f in judge(runs[-1], past=past).findings if f.basis == OWN_PAST]
+    past = joined(figures(each, shipped().checks) for each in runs[:-1])
+    return [f for f in judge(runs[-1], shipped(), past=past).findings if f.basis == OWN_PAST]
 
 
 def warned(nights: int, *hosts: Night) -> list[Finding]:
@@ -189,13 +190,11 @@ def test_each_figure_is_held_against_its_past(
     assert (finding.check, finding.metric) == (check, metric)
 
 
-def test_every_figure_that_is_held_is_a_metric_that_says_how() -> None:
-    registry = checks.load()
-    for check, metrics in HELD.items():
-        for name in metrics:
-            metric = registry[check].metric(name)
-            assert metric is not None, name
-            assert (name in MANNERS) == (metric.unit not in ("errors", "packets")), name
+def test_every_counter_that_is_held_is_held_by_its_growth() -> None:
+    held = [m for check in checks.load().values() for m in check.metrics if m.past]
+    assert held
+    for metric in held:
+        assert isinstance(metric.past, Growth) == (metric.unit in ("errors", "packets")), metric
 
 
 def legs(gbps: float, **changes: Any) -> HostRecord:
@@ -363,9 +362,9 @@ def test_the_rate_is_over_the_time_between_the_runs() -> None:
     nightly = [run_of_night(n, [replays(500 * n, 0)]) for n in range(10)]
     late = run_of_night(80, [replays(500 * 80, 0)])
     burst = run_of_night(10, [replays(500 * 80 + 100_000, 0)])
-    past = joined(figures(each) for each in nightly)
-    assert not [f for f in judge(late, past=past).findings if f.basis == OWN_PAST]
-    assert [f for f in judge(burst, past=past).findings if f.basis == OWN_PAST]
+    past = joined(figures(each, shipped().checks) for each in nightly)
+    assert not [f for f in judge(late, shipped(), past=past).findings if f.basis == OWN_PAST]
+    assert [f for f in judge(burst, shipped(), past=past).findings if f.basis == OWN_PAST]
 
 
 def every_quarter_hour(check: str, metric: str, subject: str, counts: Sequence[int]) -> list[str]:
@@ -374,7 +373,7 @@ def every_quarter_hour(check: str, metric: str, subject: str, counts: Sequence[i
         run_of_night(number / 96, [node(answer(check, **{metric: {subject: value}}))])
         for number, value in enumerate(counts)
     ]
-    findings = judge(runs[-1], past=joined(map(figures, runs[:-1]))).findings
+    findings = judge(runs[-1], shipped(), past=joined(map(figures, runs[:-1]))).findings
     return [f.reason.text for f in findings if f.metric == metric and f.basis == OWN_PAST]
 
 
@@ -406,7 +405,7 @@ def test_link_downs_that_the_kernel_log_has_are_said_once() -> None:
     log = answer("port_flaps", link_downs={subject: 9}, longest_outage_s={subject: 1.0})
     counts = (answer("infiniband_ports", link_downed={subject: number}) for number in (0, 9))
     runs = [run_of_night(n, [node(counted, log)]) for n, counted in enumerate(counts)]
-    findings = judge(runs[1], past=figures(runs[0])).findings
+    findings = judge(runs[1], shipped(), past=figures(runs[0], shipped().checks)).findings
     bad = [(f.check, f.metric) for f in findings if f.subject == subject and f.outcome == "warn"]
     assert ("port_flaps", "link_downs") in bad
     assert ("infiniband_ports", "link_downed") not in bad
@@ -458,7 +457,8 @@ def test_it_fails_only_together_with_a_limit_that_the_figure_fails(
         )
         for night in range(23)
     ]
-    findings = judge(runs[-1], past=joined(map(figures, runs[:-1]))).findings
+    past = joined(figures(each, shipped().checks) for each in runs[:-1])
+    findings = judge(runs[-1], shipped(), past=past).findings
     of_metric = [f for f in findings if f.metric == "copy_gbps"]
     assert ("fail" in {f.outcome for f in of_metric if f.basis != OWN_PAST}) == (outcome == "fail")
     assert [f.outcome for f in of_metric if f.basis == OWN_PAST] == [outcome]
@@ -470,15 +470,17 @@ def test_a_run_is_not_held_against_itself_nor_against_later_ones() -> None:
         run_of_night(night, [tflops(values[night] * (0.9 if night >= 20 else 1))])
         for night in range(30)
     ]
-    past = joined(figures(each) for each in runs)
-    of_third = [f for f in judge(runs[22], past=past).findings if f.basis == OWN_PAST]
+    past = joined(figures(each, shipped().checks) for each in runs)
+    of_third = [f for f in judge(runs[22], shipped(), past=past).findings if f.basis == OWN_PAST]
     (only_former,) = (
         f
-        for f in judge(runs[22], past=joined(figures(each) for each in runs[:22])).findings
+        for f in judge(
+            runs[22], shipped(), past=joined(figures(each, shipped().checks) for each in runs[:22])
+        ).findings
         if f.basis == OWN_PAST
     )
     assert of_third == [only_former]
-    assert not [f for f in judge(runs[21], past=past).findings if f.basis == OWN_PAST]
+    assert not [f for f in judge(runs[21], shipped(), past=past).findings if f.basis == OWN_PAST]
 
 
 def test_runs_of_another_profile_heat_for_another_time_and_are_left_out() -> None:
@@ -488,31 +490,36 @@ def test_runs_of_another_profile_heat_for_another_time_and_are_left_out() -> Non
         made = run_of_night(number, [node(values)])
         return replace(made, meta=replace(made.meta, profile="standard" if deep else "quick"))
 
-    past = joined(figures(night(number)) for number in range(40))
-    of_profiles = [judge(night(number), past=past).findings for number in (38, 39)]
+    past = joined(figures(night(number), shipped().checks) for number in range(40))
+    of_profiles = [judge(night(number), shipped(), past=past).findings for number in (38, 39)]
     assert not [f for findings in of_profiles for f in findings if f.basis == OWN_PAST]
     alike = replace(past, runs=tuple(each._replace(profile="") for each in past.runs))
-    assert [f for f in judge(night(38), past=alike).findings if f.basis == OWN_PAST]
+    assert [f for f in judge(night(38), shipped(), past=alike).findings if f.basis == OWN_PAST]
 
 
 @pytest.mark.parametrize("value", [-300.0, 1e308, True, "hot"], ids=str)
 def test_what_is_no_reading_is_no_past(value: Any) -> None:
-    past = figures(run_of_night(0, [node(answer("temperature_under_load", temperature_c=value))]))
+    past = figures(
+        run_of_night(0, [node(answer("temperature_under_load", temperature_c=value))]),
+        shipped().checks,
+    )
     assert past.series == ()
 
 
 def test_without_a_past_nothing_is_said() -> None:
     one = run_of_night(0, [tflops(700.0)])
-    assert not [f for f in judge(one).findings if f.basis == OWN_PAST]
+    assert not [f for f in judge(one, shipped()).findings if f.basis == OWN_PAST]
 
 
 def test_a_host_that_is_new_is_judged_beside_old_ones() -> None:
     values = healthy(15)
     old = [run_of_night(night, [tflops(values[night])]) for night in range(22)]
     now = run_of_night(22, [tflops(600.0), tflops(500.0, host="new")])
-    past = joined(figures(each) for each in old)
+    past = joined(figures(each, shipped().checks) for each in old)
     assert not [
-        f for f in judge(now, past=past).findings if f.host == "new" and f.basis == OWN_PAST
+        f
+        for f in judge(now, shipped(), past=past).findings
+        if f.host == "new" and f.basis == OWN_PAST
     ]
 
 
@@ -525,16 +532,19 @@ def test_a_site_can_have_it_ignored() -> None:
         (plan,) = made.meta.hosts
         return replace(made, meta=replace(made.meta, hosts=(replace(plan, limits=limits),)))
 
-    past = joined(figures(night(number, {})) for number in range(22))
+    past = joined(figures(night(number, {}), shipped().checks) for number in range(22))
     said = [
-        [f for f in judge(night(22, limits), past=past).findings if f.basis == OWN_PAST]
+        [f for f in judge(night(22, limits), shipped(), past=past).findings if f.basis == OWN_PAST]
         for limits in ({}, terms)
     ]
     assert [len(findings) for findings in said] == [1, 0]
 
 
 def test_figures_of_runs_are_joined_by_when_the_runs_began() -> None:
-    parts = [figures(run_of_night(night, [tflops(700.0 + night)])) for night in (2, 0, 1)]
+    parts = [
+        figures(run_of_night(night, [tflops(700.0 + night)]), shipped().checks)
+        for night in (2, 0, 1)
+    ]
     whole: Past = joined([*parts, parts[0]])
     assert [each.id for each in whole.runs] == ["night0", "night1", "night2"]
     (row,) = [n for n, of in enumerate(whole.series) if of.metric == "tflops"]
@@ -546,5 +556,5 @@ def test_legs_that_are_no_measurement_are_no_past() -> None:
     hung = leg("default", ranks=GPUS, state="hang", sizes=())
     small = leg("p2p_off", ranks=GPUS, largest=1 << 24)
     gloo = leg("net", 1.8, ranks=GPUS, backend="gloo", exercise=True, library="gloo")
-    past = figures(run_of_night(0, [node(reduce_result([hung, small, gloo]))]))
+    past = figures(run_of_night(0, [node(reduce_result([hung, small, gloo]))]), shipped().checks)
     assert past.series == ()

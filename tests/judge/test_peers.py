@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.judge import judge
-from hwcheck.judge.peers import LEAST_HOSTS, NOT_COMPARED, TOLERANCES, Tolerance, middle_of
-from hwcheck.judge.readings import RANGES
+from hwcheck.judge.peers import middle_of
 from hwcheck.judge.records import Finding
-from hwcheck.node import checks
 from hwcheck.node.reasons import Reason
+from hwcheck.node.units import LEAST_HOSTS, UNITS, Tolerance
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.run_folder import HostRecord
 from tests import factories
@@ -40,7 +40,7 @@ def copied(host: str, *gbps: float, model: str = H200) -> HostRecord:
 
 
 def warned(*hosts: HostRecord, check: str = "device_to_host") -> list[Finding]:
-    findings = judge(factories.run(*hosts, checks=[check])).findings
+    findings = judge(factories.run(*hosts, checks=[check]), shipped()).findings
     return [f for f in findings if f.outcome != "pass" and "like hosts" in f.reason.text]
 
 
@@ -74,7 +74,7 @@ def test_too_few_hosts_and_other_models_are_no_measure() -> None:
 def test_what_differs_from_a_golden_host_is_warned_of_whatever_most_have() -> None:
     run = factories.run(*fleet(55.0, 47.0, 47.2), checks=["device_to_host"])
     hosts = tuple(replace(plan, expect={"golden": plan.name == "n0"}) for plan in run.meta.hosts)
-    findings = judge(replace(run, meta=replace(run.meta, hosts=hosts))).findings
+    findings = judge(replace(run, meta=replace(run.meta, hosts=hosts)), shipped()).findings
     bad = [finding for finding in findings if "golden" in finding.reason.text]
     assert [(finding.host, finding.outcome) for finding in bad] == [("n1", "warn"), ("n2", "warn")]
     assert bad[0].reason.text == "far below the 55 GB/s that golden n0 has in the same slot"
@@ -84,7 +84,7 @@ def test_what_differs_from_a_golden_host_is_warned_of_whatever_most_have() -> No
 def test_a_golden_host_that_is_complained_of_is_no_measure() -> None:
     run = factories.run(*fleet(20.0, 55.0, 55.2), checks=["device_to_host"])
     hosts = tuple(replace(plan, expect={"golden": plan.name == "n0"}) for plan in run.meta.hosts)
-    findings = judge(replace(run, meta=replace(run.meta, hosts=hosts))).findings
+    findings = judge(replace(run, meta=replace(run.meta, hosts=hosts)), shipped()).findings
     assert any(finding.host == "n0" and finding.outcome == "fail" for finding in findings)
     assert not any("golden" in finding.reason.text for finding in findings)
 
@@ -154,7 +154,7 @@ def test_what_is_declared_of_a_host_is_held_against_that_alone() -> None:
         replace(plan, expect={"nvme": 8 if place else 4})
         for place, plan in enumerate(run.meta.hosts)
     )
-    findings = judge(replace(run, meta=replace(run.meta, hosts=declared))).findings
+    findings = judge(replace(run, meta=replace(run.meta, hosts=declared)), shipped()).findings
     assert {finding.outcome for finding in findings} == {"pass"}
 
 
@@ -242,9 +242,14 @@ def test_legs_are_compared_at_one_size_and_exercises_never() -> None:
 
 
 def test_every_unit_is_compared_or_it_is_said_why_not() -> None:
-    used = {metric.unit for check in checks.load().values() for metric in check.metrics}
-    assert (used | set(RANGES)) - set(TOLERANCES) - set(NOT_COMPARED) == set()
-    assert not set(TOLERANCES) & set(NOT_COMPARED)
+    for unit in UNITS.values():
+        assert isinstance(unit.peers, Tolerance) or len(unit.peers.split()) > 2, unit.name
+
+
+def tolerance_of(unit: str) -> Tolerance:
+    tolerance = UNITS[unit].peers
+    assert isinstance(tolerance, Tolerance)
+    return tolerance
 
 
 def gaussian(middle: float, share: float) -> Callable[[random.Random, int], float]:
@@ -280,7 +285,7 @@ def test_healthy_fleets_raise_next_to_no_warning() -> None:
     for _ in range(FLEETS):
         hosts = dice.randint(LEAST_HOSTS, 24)
         alarmed += any(
-            outliers(TOLERANCES[unit], [draw(dice, slot) for _ in range(hosts)])
+            outliers(tolerance_of(unit), [draw(dice, slot) for _ in range(hosts)])
             for unit, draw in HEALTHY.values()
             for slot in range(8)
         )
@@ -296,16 +301,18 @@ def test_a_sick_host_in_such_a_fleet_is_found(name: str, factor: float) -> None:
     found = 0
     for _ in range(100):
         values = [draw(dice, 3) for _ in range(16)]
-        found += outliers(TOLERANCES[unit], [*values, factor * draw(dice, 3)])
+        found += outliers(tolerance_of(unit), [*values, factor * draw(dice, 3)])
     assert found >= 95
 
 
 def test_healthy_hosts_pass_as_a_whole() -> None:
     dice = random.Random(3)
     hosts = [gpu_host(f"n{n}", [leg(peak_gbps=dice.gauss(450, 7))]) for n in range(30)]
-    outcomes = {finding.outcome for finding in judge(factories.run(*hosts)).findings}
+    outcomes = {finding.outcome for finding in judge(factories.run(*hosts), shipped()).findings}
     assert outcomes <= {"pass", "inconclusive"}
-    assert not any("like hosts" in f.reason.text for f in judge(factories.run(*hosts)).findings)
+    assert not any(
+        "like hosts" in f.reason.text for f in judge(factories.run(*hosts), shipped()).findings
+    )
 
 
 def holds(host: str, percent: float, reason: str = "") -> HostRecord:

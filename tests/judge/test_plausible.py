@@ -2,11 +2,12 @@
 
 import pytest
 
-from hwcheck.judge.readings import RANGES, implausible
+from hwcheck.judge.readings import implausible
 from hwcheck.node import checks
 from hwcheck.node.check import Metric
 from hwcheck.node.limits import Equal
 from hwcheck.node.reasons import IMPLAUSIBLE, NONE, UNKNOWN_METRIC, Reason
+from hwcheck.node.units import UNITS
 from hwcheck.node.wire import Sample, Value
 
 
@@ -49,4 +50,4 @@ def test_another_unit_is_another_metric() -> None:
 
 def test_every_unit_of_every_check_has_a_range() -> None:
     units = {metric.unit for check in checks.load().values() for metric in check.metrics}
-    assert units - {""} <= set(RANGES)
+    assert units - {""} <= set(UNITS)

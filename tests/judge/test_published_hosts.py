@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.judge import judge
-from hwcheck.judge.models import models
 from hwcheck.judge.models.records import size_bytes
 from hwcheck.judge.published import METRIC, published
 from hwcheck.judge.records import Finding
@@ -58,7 +58,9 @@ def judged(
     )
     record = MultiHostRecord(("all",), names, "nccl", (run,), finished=True)
     records = [host(name, model, gpus, product) for name in names]
-    findings = judge(factories.run(*records, checks=("virtualization",)), record).findings
+    findings = judge(
+        factories.run(*records, checks=("virtualization",)), shipped(), record
+    ).findings
     return [finding for finding in findings if finding.metric == METRIC]
 
 
@@ -118,7 +120,7 @@ def test_the_report_shows_it_once() -> None:
 def test_every_row_is_of_a_model_and_has_its_source() -> None:
     day, rows = published()
     assert day <= date(2026, 11, 23)
-    known = {model.id for model in models()}
+    known = {model.id for model in shipped().models.every}
     for row in rows:
         assert row.model in known
         assert row.source

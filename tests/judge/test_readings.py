@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.fleet import Fleet
 from hwcheck.judge.host_case import NodeFacts
 from hwcheck.judge.limits import hold, references
@@ -46,14 +47,16 @@ def test_a_reference_is_of_the_subject_or_of_the_node() -> None:
     for subject, reference in (("gpu0", 7), ("node", 7), ("gpu1", None)):
         found = readings(Sample("watts", 5, "W", "gpu0"), Sample("watts_max", 7, "W", subject))
         ((metric, sample),) = found.held
-        assert list(references(found, metric, sample, NodeFacts(), Fleet())) == [(SHARE, reference)]
+        assert list(references(found, metric, sample, NodeFacts(), shipped().models, Fleet())) == [
+            (SHARE, reference)
+        ]
 
 
 def test_what_nobody_declared_is_no_limit() -> None:
     found = readings(Sample("gpus", 8, "GPUs"))
     ((metric, sample),) = found.held
     for expect, wanted in (({}, [None]), ({"gpus": 4}, [4, None])):
-        given = references(found, metric, sample, NodeFacts(expect), Fleet())
+        given = references(found, metric, sample, NodeFacts(expect), shipped().models, Fleet())
         assert [reference for _, reference in given] == wanted
 
 

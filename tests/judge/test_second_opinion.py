@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.judge import judge
-from hwcheck.judge.second_opinion import CONTRADICTS, DIAGNOSTICS
+from hwcheck.judge.second_opinion import CONTRADICTS
+from hwcheck.node.checks.nccl_diagnostics import nccl_diagnostics
 from tests.advise.nodes import run_of
 
 LINKS = "inactive link(s) on rank(s) {1}"
@@ -15,12 +17,12 @@ LINKS = "inactive link(s) on rank(s) {1}"
 
 def disputed(ras: dict[str, str], links: int | None = 0, errors: int = 0) -> dict[str, str]:
     samples: dict[str, Any] = {
-        DIAGNOSTICS: ras,
+        nccl_diagnostics.id: ras,
         "ecc_errors": {"ecc_uncorrected_volatile": {"gpu0": 0, "gpu1": errors}},
     }
     if links is not None:
         samples["nvlink_state"] = {"nvlink_links_inactive": {"gpu0": 0, "gpu1": links}}
-    findings = judge(run_of(("n1", {"samples": samples}))).findings
+    findings = judge(run_of(("n1", {"samples": samples})), shipped()).findings
     return {f.subject: str(f.value) for f in findings if f.metric == CONTRADICTS}
 
 

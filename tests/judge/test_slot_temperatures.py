@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.judge import judge
 from hwcheck.judge.peers import Tolerance, middle_of
 from hwcheck.node import checks
@@ -44,7 +45,7 @@ def warned(*hosts: HostRecord) -> list[tuple[str, str]]:
     run = factories.run(*hosts, checks=("thermal_spread",))
     return [
         (finding.host, finding.subject)
-        for finding in judge(run).findings
+        for finding in judge(run, shipped()).findings
         if finding.outcome != "pass"
     ]
 
@@ -62,7 +63,7 @@ def test_a_golden_host_may_be_warm_too(golden: tuple[str, ...]) -> None:
         checks=("thermal_spread",),
     )
     hosts = tuple(replace(plan, expect={"golden": plan.name in golden}) for plan in run.meta.hosts)
-    findings = judge(replace(run, meta=replace(run.meta, hosts=hosts))).findings
+    findings = judge(replace(run, meta=replace(run.meta, hosts=hosts)), shipped()).findings
     assert [f.host for f in findings if f.outcome != "pass"] == ["warm"]
 
 
@@ -95,7 +96,7 @@ def test_margin_or_scatter(values: list[float], highest: float | None) -> None:
 
 def test_the_warning_has_the_source_of_the_limit() -> None:
     hosts = (*(host(f"n{index}", 60.0) for index in range(5)), host("warm", 75.0))
-    findings = judge(factories.run(*hosts, checks=("thermal_spread",))).findings
+    findings = judge(factories.run(*hosts, checks=("thermal_spread",)), shipped()).findings
     (warning,) = [finding for finding in findings if finding.outcome == "warn"]
     assert (warning.source, warning.confidence) == (LIMIT.source, "derived")
     assert warning.limit == "warn unless like its peers: 60 C in the middle of 6, 10 C either way"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from hwcheck.advise.actions import advise
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.evidence import counted
 from hwcheck.judge.host_case import node_facts
 from hwcheck.judge.judge import judge
@@ -39,7 +40,9 @@ def complaints(*legs: Leg) -> set[tuple[str, str, str]]:
 def findings_of(*legs: Leg) -> tuple[Finding, ...]:
     whole = run(node("n", legs), checks=("all_reduce",))
     return tuple(
-        f for f in judge(whole).findings if f.check == "all_reduce" and f.metric != "busbw"
+        f
+        for f in judge(whole, shipped()).findings
+        if f.check == "all_reduce" and f.metric != "busbw"
     )
 
 
@@ -51,8 +54,8 @@ def test_a_leg_hangs_at_start_where_another_started_in_a_fraction_of_its_time() 
     )
     assert ("leg default", "fail", reason) in complaints(slow("default"), *others)
     whole = run(node("n", [slow("default"), *others]), checks=("all_reduce",))
-    assert judge(whole).outcome == "fail"
-    advised = advise(whole, judge(whole))
+    assert judge(whole, shipped()).outcome == "fail"
+    advised = advise(whole, judge(whole, shipped()), shipped())
     assert advised.actions
 
 

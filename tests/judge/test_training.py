@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from hwcheck.advise.assessment import Assessment, assess
+from hwcheck.advise.catalogue import shipped
 from hwcheck.node.wire import Report
 from hwcheck.render.html import html
 from hwcheck.render.markdown import markdown
@@ -23,7 +24,7 @@ from tests.advise.test_training_figures import a_run, the_guide
 def assessed(record: TrainingRecord) -> Assessment:
     meta = RunMeta("r", "2026-01-31T12:00:00Z", (), (HostPlan("a", "a"),), finished="x")
     host = HostRecord("a", "reported", report=Report({}, ()))
-    return assess(Run(Path("r"), meta, (host,)), training=record)
+    return assess(Run(Path("r"), meta, (host,)), shipped(), training=record)
 
 
 def shown(record: TrainingRecord | None) -> list[str]:

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from hwcheck.advise.assessment import Assessment, assess
+from hwcheck.advise.catalogue import shipped
 from hwcheck.errors import UsageError
 from hwcheck.history import dataset
 from hwcheck.history.views import History
@@ -46,13 +47,13 @@ def states(judgement: Judgement) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def test_without_a_waiver_it_fails() -> None:
-    judgement = judge(half_link())
+    judgement = judge(half_link(), shipped())
     assert (judgement.exit_code, judgement.waivers) == (1, ())
 
 
 @pytest.mark.parametrize("waiver", [RMA, replace(RMA, subject="")])
 def test_what_is_waived_stays_and_does_not_count(waiver: Waiver) -> None:
-    judgement = judge(half_link(waiver))
+    judgement = judge(half_link(waiver), shipped())
     assert (judgement.exit_code, judgement.outcome) == (0, "pass")
     (host,) = judgement.hosts
     assert (host.outcome, host.reason, host.waived) == ("pass", "", 1)
@@ -66,13 +67,13 @@ def test_what_is_waived_stays_and_does_not_count(waiver: Waiver) -> None:
     "waiver", [replace(RMA, subject="gpu2"), replace(RMA, check="power_cap", subject="")]
 )
 def test_it_is_about_its_check_and_subject_alone_and_otherwise_removable(waiver: Waiver) -> None:
-    judgement = judge(half_link(waiver))
+    judgement = judge(half_link(waiver), shipped())
     assert judgement.exit_code == 1
     assert states(judgement) == [("removable", ("n1",))]
 
 
 def test_past_its_day_it_counts_again_and_every_report_says_so() -> None:
-    assessment = assess(half_link(OVER))
+    assessment = assess(half_link(OVER), shipped())
     assert assessment.judgement.exit_code == 1
     assert states(assessment.judgement) == [("ended", ("n1",))]
     assert not any(finding.waived for finding in assessment.judgement.findings)
@@ -82,7 +83,7 @@ def test_past_its_day_it_counts_again_and_every_report_says_so() -> None:
 
 
 def test_of_two_the_one_that_holds_counts() -> None:
-    judgement = judge(half_link(OVER, RMA))
+    judgement = judge(half_link(OVER, RMA), shipped())
     assert judgement.exit_code == 0
     assert [state for state, _ in states(judgement)] == ["ended", "holds"]
 
@@ -90,16 +91,16 @@ def test_of_two_the_one_that_holds_counts() -> None:
 def test_one_of_a_group_is_removable_where_no_host_has_use_of_it() -> None:
     records = {"n1": factories.gpu_host("n1"), "n2": factories.gpu_host("n2")}
     both = dict.fromkeys(records, (RMA,))
-    assert states(judge(bearing(records, both))) == [("removable", ("n1", "n2"))]
+    assert states(judge(bearing(records, both), shipped())) == [("removable", ("n1", "n2"))]
     records["n2"] = factories.gpu_host("n2", pcie_link_width=(3, 8))
-    assert states(judge(bearing(records, both))) == [("holds", ("n2",))]
+    assert states(judge(bearing(records, both), shipped())) == [("holds", ("n2",))]
 
 
 def test_nothing_is_said_of_one_whose_check_gave_no_answer_on_some_host() -> None:
     records = {"n1": factories.gpu_host("n1"), "n2": factories.record("n2", None, reason="off")}
-    assert states(judge(bearing(records, dict.fromkeys(records, (RMA,))))) == []
+    assert states(judge(bearing(records, dict.fromkeys(records, (RMA,))), shipped())) == []
     not_asked = replace(RMA, check="hbm_bandwidth")
-    assert states(judge(bearing({"n1": records["n1"]}, {"n1": (not_asked,)}))) == []
+    assert states(judge(bearing({"n1": records["n1"]}, {"n1": (not_asked,)}), shipped())) == []
 
 
 def test_what_could_not_be_measured_cannot_be_waived() -> None:
@@ -112,22 +113,22 @@ def test_what_could_not_be_measured_cannot_be_waived() -> None:
         for each in record.report.results
     )
     blind = replace(record, report=replace(record.report, results=answers))
-    judgement = judge(bearing({"n1": blind}, {"n1": (replace(RMA, subject=""),)}))
+    judgement = judge(bearing({"n1": blind}, {"n1": (replace(RMA, subject=""),)}), shipped())
     assert (judgement.exit_code, judgement.hosts[0].waived) == (3, 0)
 
 
 def test_another_fault_of_the_host_still_fails() -> None:
     record = factories.gpu_host("n1", pcie_link_width=(3, 8), nvml_gpus=7)
-    judgement = judge(bearing({"n1": record}, {"n1": (RMA,)}))
+    judgement = judge(bearing({"n1": record}, {"n1": (RMA,)}), shipped())
     (host,) = judgement.hosts
     assert (host.outcome, host.waived) == ("fail", 1)
     assert "pcie_link" not in host.reason
 
 
 def test_what_is_waived_is_no_cause_and_no_action() -> None:
-    advice = assess(half_link(RMA)).advice
+    advice = assess(half_link(RMA), shipped()).advice
     assert (advice.actions, advice.causes.diagnoses) == ((), ())
-    counted = assess(half_link()).advice
+    counted = assess(half_link(), shipped()).advice
     assert counted.actions
     assert counted.causes.diagnoses
 
@@ -140,7 +141,7 @@ def printed(assessment: Assessment) -> str:
 
 
 def test_every_report_shows_it_with_reason_and_day() -> None:
-    assessment = assess(half_link(RMA))
+    assessment = assess(half_link(RMA), shipped())
     text = printed(assessment)
     assert "Everything that is not waived passed on this host; 1 waived on 1 host." in text
     assert "passed, 1 waived" in text
@@ -172,7 +173,7 @@ def test_every_report_shows_it_with_reason_and_day() -> None:
 
 
 def test_without_waivers_no_report_names_any() -> None:
-    assessment = assess(half_link())
+    assessment = assess(half_link(), shipped())
     for text in (printed(assessment), markdown(assessment), junit(assessment)):
         assert "waive" not in text.lower()
     assert "<h2>Waivers" not in html(assessment)
@@ -187,10 +188,10 @@ def test_a_saved_run_is_judged_by_what_held_then(tmp_path: Path) -> None:
     data = json.loads((folder.path / "run.json").read_text())
     data["started"] = "2026-01-31T23:59:59Z"
     (folder.path / "run.json").write_text(json.dumps(data))
-    assert judge(read_run(folder.path)).exit_code == 0
+    assert judge(read_run(folder.path), shipped()).exit_code == 0
     data["started"] = "2026-02-01T00:00:00Z"
     (folder.path / "run.json").write_text(json.dumps(data))
-    assert judge(read_run(folder.path)).exit_code == 1
+    assert judge(read_run(folder.path), shipped()).exit_code == 1
     data["hosts"][0]["waivers"][0]["until"] = "soon"
     (folder.path / "run.json").write_text(json.dumps(data))
     with pytest.raises(UsageError, match="damaged run folder"):
@@ -203,7 +204,7 @@ def test_the_history_has_it_beside_the_finding(tmp_path: Path) -> None:
     for record in run.records:
         folder.write_host(record)
     folder.finish(interrupted=False)
-    dataset.write(folder.path, assess(read_run(folder.path)))
+    dataset.write(folder.path, assess(read_run(folder.path), shipped()))
     with History.open(tmp_path) as history:
         rows = history.rows("SELECT outcome, waived FROM findings")
         assert set(rows) == {("fail", "RMA <4711> (until 2999-12-31)")}

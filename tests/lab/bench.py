@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.causes import diagnose
 from hwcheck.inventory.expectations import expectations
 from hwcheck.inventory.variables import Variables
@@ -210,9 +211,9 @@ class Bench:
         records = tuple(HostRecord(name, "reported", report=one)
                         for name, one in zip(HOSTS, reports, strict=True))  # fmt: skip
         run = Run(Path(), meta, records)
-        judgement = judge(run)
+        judgement = judge(run, shipped())
         worse = [each for each in judgement.findings if each.outcome != "pass"]
-        return worse, diagnose(run, judgement).by_host if worse else {}
+        return worse, diagnose(run, judgement, shipped().rules).by_host if worse else {}
 
 
 def scattered(scenario: Scenario, owner: str, seed: int) -> Scenario:

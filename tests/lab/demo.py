@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from hwcheck.advise.assessment import Assessment, assess
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.records import MULTI_HOST
 from hwcheck.node import checks
 from hwcheck.results.multi_host import read_multi_host
@@ -115,7 +116,7 @@ def main(arguments: list[str]) -> int:
     (run,) = made
     if asked.picture:
         demo_picture.draw(run / "report.html", asked.picture, demo_picture.digest(HOSTS.items()))
-    return compare(assess(read_run(run), read_multi_host(run)), idle=asked.idle)
+    return compare(assess(read_run(run), shipped(), read_multi_host(run)), idle=asked.idle)
 
 
 def compare(came: Assessment, *, idle: bool) -> int:

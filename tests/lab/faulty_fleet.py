@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from hwcheck.advise.assessment import Assessment, assess
+from hwcheck.advise.catalogue import shipped
 from hwcheck.node.wire import CheckResult, Report, Request
 from hwcheck.render.markdown import markdown
 from hwcheck.results.run_folder import HostPlan, Run, RunMeta
@@ -105,7 +106,7 @@ def assessment() -> Assessment:
         inventory="cluster.yml",
         payload_sha256="0f" * 32,
     )
-    return assess(Run(Path("runs") / meta.id, meta, tuple(records)))
+    return assess(Run(Path("runs") / meta.id, meta, tuple(records)), shipped())
 
 
 def page() -> str:

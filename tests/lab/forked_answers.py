@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from hwcheck.node import checks
-from hwcheck.node.host.reader import HostReader
+from hwcheck.node.host.reader import NodeHost
 from hwcheck.node.live import LiveNode
 from hwcheck.node.main import _facts, run_check
 from hwcheck.node.nvml import nvml
@@ -34,9 +34,9 @@ FACTS = "facts"
 def main() -> None:
     registry = checks.load()
     # It is the torch of this Python, whatever the node: asked once, in place of 0.3 s each time.
-    torch_stack = cache(HostReader("/").torch_stack)
+    torch_stack = cache(NodeHost("/").torch_stack)
     torch_stack("")
-    HostReader.torch_stack = lambda _, python: torch_stack(python)  # type: ignore[method-assign]
+    NodeHost.torch_stack = lambda _, python: torch_stack(python)  # type: ignore[method-assign]
     # Each fork ends after one answer: what it would look through for garbage, it would copy.
     gc.disable()
     for line in sys.stdin:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hwcheck.advise.actions import advise
+from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.records import Action
 from hwcheck.inventory.expectations import expectations
 from hwcheck.inventory.variables import Variables
@@ -114,8 +115,8 @@ def judged(
     plan = HostPlan(node.name, "127.0.0.1", declared(node))
     meta = RunMeta(id="load", started="", checks=asked, hosts=(plan,))
     run = Run(Path(), meta, (HostRecord(node.name, "reported", report=report),))
-    judgement = judge(run)
-    return tuple(judgement.findings), advise(run, judgement).actions
+    judgement = judge(run, shipped())
+    return tuple(judgement.findings), advise(run, judgement, shipped()).actions
 
 
 def largest_gap_s(load: LoadRun) -> float:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hwcheck.advise.assessment import assess
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.records import MULTI_HOST, Finding
 from hwcheck.node.wire import Sample
 from hwcheck.results.multi_host import MultiHostRecord, MultiHostRun, MultiHostTiming, Transport
@@ -240,7 +241,7 @@ def _with_gpudirect(record: HostRecord) -> HostRecord:
         replace(each, samples=(*each.samples, *near)) if each.check == "topology" else each
         for each in record.report.results
     ]
-    results.append(answer_of("peermem", {"gpudirect_rdma": True}))
+    results.append(answer_of("peermem", {"gpudirect_rdma": True}, shipped().checks))
     return replace(record, report=replace(record.report, results=tuple(results)))
 
 
@@ -262,7 +263,7 @@ def see(change: FleetChange, folder: Path) -> SeenFleet:
     change.joined(members)
     runner = ScopeRunner(members, SCOPES, folder, lambda text: None, NCCL)  # type: ignore[arg-type]
     record = runner.run()
-    assessment = assess(run_of(hosts()), record)
+    assessment = assess(run_of(hosts()), shipped(), record)
     judgement = assessment.judgement
     worse = [each for each in judgement.findings if each.outcome != "pass"]
     worse += [Finding("", MULTI_HOST, "fail", reason=text) for text in judgement.fabric]

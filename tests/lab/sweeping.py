@@ -13,4 +13,4 @@ from hwcheck.tasks.sweep_run import run
 def sweep(request: SweepRequest) -> None:
     """Sweep; what it prints goes nowhere, and the exit code is the process's."""
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for as long as it lives
-    sys.exit(run(request, verbose=False))
+    sys.exit(run(request, None, verbose=False))

@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from hwcheck.advise.assessment import Assessment, assess
+from hwcheck.advise.catalogue import shipped
 from hwcheck.results.run_folder import read_run
 from tests.lab import demo, demo_picture
 
@@ -24,7 +25,7 @@ def idle(namespaces: None, tmp_path_factory: pytest.TempPathFactory) -> Assessme
         assert demo.main(["--idle"]) == 0
     (run,) = runs.glob("2*")
     assert (run / "report.html").stat().st_size > 10_000
-    return assess(read_run(run))
+    return assess(read_run(run), shipped())
 
 
 @pytest.mark.wide

@@ -12,8 +12,8 @@ from functools import cache
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.causes import diagnose
-from hwcheck.advise.causes import load as load_rules
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Judgement, worst
 from hwcheck.results.run_folder import Run
@@ -67,7 +67,7 @@ each_fault = pytest.mark.parametrize(
 def judged(node: str) -> tuple[Run, Judgement]:
     """Return the run of the node with this title, and what it is judged to be."""
     run = run_of(load(*node.split()))
-    return run, judge(run)
+    return run, judge(run, shipped())
 
 
 @cache
@@ -339,19 +339,19 @@ CAUSES: Mapping[str, str] = {
 
 def causes(scenario: Scenario) -> tuple[str, ...]:
     """Return the causes of a node, the likeliest first."""
-    return diagnose(*judged(title(scenario))).by_host.get(title(scenario), ())
+    return diagnose(*judged(title(scenario)), shipped().rules).by_host.get(title(scenario), ())
 
 
 def findings_and_causes(node: AtWork) -> tuple[list[str], tuple[str, ...]]:
     """Return what is no pass on a node at work, and its causes, the likeliest first."""
     run = node.run(report(node.node), declared(load(*node.node.split())))
-    judgement = judge(run)
+    judgement = judge(run, shipped())
     bad = [
         f"{f.check} {f.metric} {f.subject}: {f.value} {f.reason}"
         for f in judgement.findings
         if f.outcome != "pass"
     ]
-    return bad, diagnose(run, judgement).by_host.get(node.name, ())
+    return bad, diagnose(run, judgement, shipped().rules).by_host.get(node.name, ())
 
 
 def name_of(node: AtWork) -> str:
@@ -382,7 +382,7 @@ def test_the_table_of_nodes_at_work_is_of_rules_that_there_are(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     causes = {node.cause for node in FAILING}
-    assert causes <= set(load_rules())
+    assert causes <= set(shipped().rules)
     assert len(FAILING) >= LEAST_FAULTS
     assert all(node.doc for node in FAILING)
     with capsys.disabled():
@@ -392,5 +392,5 @@ def test_the_table_of_nodes_at_work_is_of_rules_that_there_are(
 
 def test_the_table_is_of_faults_and_rules_that_there_are() -> None:
     assert set(CAUSES) == set(map(title, FAULTS))
-    assert set(CAUSES.values()) <= set(load_rules())
+    assert set(CAUSES.values()) <= set(shipped().rules)
     assert len(CAUSES) >= LEAST_FAULTS

@@ -14,7 +14,7 @@ import pytest
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.host.facts import Gid
-from hwcheck.node.host.reader import HostReader
+from hwcheck.node.host.reader import NodeHost
 from tests.lab import kernel_answers
 from tests.lab.host_tree import write_host
 from tests.lab.scenario import libraries
@@ -34,16 +34,16 @@ KINDS = {
     "nic": {"vendor": 0x15B3, "class": 0x020700, "driver": "mlx5_core"},
 }
 
-Present = Callable[..., HostReader]
+Present = Callable[..., NodeHost]
 
 
 @pytest.fixture
 def present(tmp_path: Path) -> Present:
     """Write a host and return the payload's reader of it."""
 
-    def write(**host: Any) -> HostReader:
+    def write(**host: Any) -> NodeHost:
         write_host(tmp_path, {"pci": PCI, "kinds": KINDS, **host})
-        return HostReader(str(tmp_path), environment={}, home="/home/user")
+        return NodeHost(str(tmp_path), environment={}, home="/home/user")
 
     return write
 

@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("torch")
 
 from hwcheck.advise.actions import advise
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import worst
 from hwcheck.results.run_folder import Run, read_run, read_series
@@ -56,7 +57,7 @@ def run(namespaces: None, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_every_host_says_what_is_wrong_with_it(run: Run) -> None:
     found: dict[str, dict[str, list[str]]] = {name: {} for name in NODES}
-    for each in judge(run).findings:
+    for each in judge(run, shipped()).findings:
         found[each.host].setdefault(f"{each.check} {each.subject}", []).append(each.outcome)
     complaints = {
         host: {of: worst(said) for of, said in own.items() if worst(said) != "pass"}
@@ -66,7 +67,9 @@ def test_every_host_says_what_is_wrong_with_it(run: Run) -> None:
 
 
 def test_the_slot_is_one_action_and_the_bad_gpu_another(run: Run) -> None:
-    actions = {action.check: action for action in advise(run, judge(run)).actions}
+    actions = {
+        action.check: action for action in advise(run, judge(run, shipped()), shipped()).actions
+    }
     assert set(actions) == {"compute_errors", "thermal_spread"}
     assert actions["compute_errors"].hosts == ("node2",)
     assert actions["thermal_spread"].hosts == tuple(NODES)

@@ -14,7 +14,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from hwcheck.judge.second_opinion import COPIES, DIAGNOSTICS
+from hwcheck.node.checks.gpu_pairs import gpu_pairs
+from hwcheck.node.checks.nccl_diagnostics import nccl_diagnostics
 from hwcheck.node.collective.spec import MIB
 from hwcheck.node.wire import CheckResult, Request, Timing
 from tests.lab import loads
@@ -60,7 +61,7 @@ class Came:
 
     @property
     def by_nccl(self) -> CheckResult:
-        return self.results[DIAGNOSTICS]
+        return self.results[nccl_diagnostics.id]
 
     def values(self, metric: str) -> dict[str, Any]:
         return {s.subject: s.value for s in self.by_nccl.samples if s.metric == metric}
@@ -77,7 +78,7 @@ class Came:
 
 
 def test_both_call_every_pair_whole_and_the_leg_is_timed(tmp_path: Path) -> None:
-    came = Came(tmp_path, H100, NEW, COPIES, "all_reduce", DIAGNOSTICS)
+    came = Came(tmp_path, H100, NEW, gpu_pairs.id, "all_reduce", nccl_diagnostics.id)
     assert (came.by_nccl.state, came.by_nccl.reason) == ("done", "")
     assert came.values("diag_tested") == {"node": PAIRS}
     assert [*came.values("diag_p2p").values()] == ["verified"] * PAIRS
@@ -94,7 +95,7 @@ def test_both_call_every_pair_whole_and_the_leg_is_timed(tmp_path: Path) -> None
 
 def test_nccl_complains_where_the_copies_are_whole(tmp_path: Path) -> None:
     failed = {**NEW, "diagnostics": {"failed": {"2-5": "write mismatch"}}}
-    came = Came(tmp_path, H100, failed, COPIES, DIAGNOSTICS)
+    came = Came(tmp_path, H100, failed, gpu_pairs.id, nccl_diagnostics.id)
     assert came.by_nccl.state == "done"
     assert came.complaints() == {
         "diag_p2p gpu2-gpu5": "warn",
@@ -107,7 +108,9 @@ def test_nccl_complains_where_the_copies_are_whole(tmp_path: Path) -> None:
 @pytest.mark.wide
 def test_ras_complains_in_the_same_communicator(tmp_path: Path) -> None:
     words = "uncorrected volatile errors on rank(s) {3} (worst=2)"
-    came = Came(tmp_path, H100, {**NEW, "diagnostics": {"ras": {"ECC": words}}}, DIAGNOSTICS)
+    came = Came(
+        tmp_path, H100, {**NEW, "diagnostics": {"ras": {"ECC": words}}}, nccl_diagnostics.id
+    )
     assert came.by_nccl.state == "done"
     assert came.complaints() == {"ras_ecc node": "warn"}
     assert came.values("ras_ecc") == {"node": words + " across 8 ranks"}
@@ -118,7 +121,7 @@ def test_ras_complains_in_the_same_communicator(tmp_path: Path) -> None:
 @pytest.mark.wide
 def test_the_copies_go_wrong_where_nccl_has_verified(tmp_path: Path) -> None:
     node = faulty(H100, "corrupts", gpu2={"5": {"flip_every": 1}})
-    came = Came(tmp_path, node, NEW, COPIES, DIAGNOSTICS)
+    came = Came(tmp_path, node, NEW, gpu_pairs.id, nccl_diagnostics.id)
     found = came.complaints()
     assert found.pop("p2p_wrong_elements gpu2-gpu5") == "fail"
     assert [*found] == ["contradicts gpu2-gpu5"]
@@ -127,7 +130,7 @@ def test_the_copies_go_wrong_where_nccl_has_verified(tmp_path: Path) -> None:
 
 @pytest.mark.wide
 def test_an_older_nccl_is_not_asked(tmp_path: Path) -> None:
-    came = Came(tmp_path, H100, {}, DIAGNOSTICS)
+    came = Came(tmp_path, H100, {}, nccl_diagnostics.id)
     assert came.by_nccl.state == "not_applicable"
     assert came.by_nccl.reason == "NCCL 2.27.5 has no diagnostics: they came with 2.31"
     assert came.by_nccl.samples == ()
@@ -141,10 +144,10 @@ def test_what_breaks_off_is_not_measured_and_harms_nothing_else(
     tmp_path: Path, breaks: str, scale: float, reason: str
 ) -> None:
     start = {**NEW, "diagnostics": {"breaks": breaks}}
-    came = Came(tmp_path, H100, start, COPIES, "all_reduce", DIAGNOSTICS, scale=scale)
+    came = Came(tmp_path, H100, start, gpu_pairs.id, "all_reduce", nccl_diagnostics.id, scale=scale)
     assert came.by_nccl.state == "could_not_measure"
     assert reason in came.by_nccl.reason
     assert ("the driver answers" in came.by_nccl.reason) == (breaks == "hangs")
-    assert came.results[COPIES].state == "done"
+    assert came.results[gpu_pairs.id].state == "done"
     assert [leg.state for leg in came.results["all_reduce"].legs] == ["done"]
-    assert came.complaints()[f"{DIAGNOSTICS} node"] == "inconclusive"
+    assert came.complaints()[f"{nccl_diagnostics.id} node"] == "inconclusive"

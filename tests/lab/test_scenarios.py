@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from hwcheck.node import checks
-from hwcheck.node.host.reader import HostReader
+from hwcheck.node.host.reader import NodeHost
 from tests.lab.places import with_places
 from tests.lab.scenario import FOLDER, Scenario, load, names, overlay
 from tests.lab.tree_writer import ScenarioError
@@ -51,7 +51,7 @@ def test_the_scenarios_that_are_needed_are_there() -> None:
 @pytest.mark.parametrize("scenario", HEALTHY, ids=lambda scenario: scenario.name)
 def test_nvml_and_the_bus_show_the_same_gpus(scenario: Scenario, tmp_path: Path) -> None:
     _, variables = scenario.install(tmp_path / "node")
-    on_bus = HostReader(str(variables["hwcheck_host_root"])).pci_gpus()
+    on_bus = NodeHost(str(variables["hwcheck_host_root"])).pci_gpus()
     gpus = (scenario.nvml or {}).get("gpus", [])
     assert sorted(gpu["pci_address"] for gpu in gpus) == on_bus
     assert len(on_bus) == scenario.expect["gpus"]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.training_figures import figures_of
 from hwcheck.node.training import strategies
 from hwcheck.node.training.shape import MODELS
@@ -42,7 +43,7 @@ def test_a_slow_link_is_exposed_communication(tmp_path: Path) -> None:
                 Bench(members, members.present, OPTIONS, recorder, lambda _: None).run()
                 record = recorder.finish({}, finished=True)
                 for run in record.runs:
-                    figures = figures_of(record, run)
+                    figures = figures_of(record, run, shipped().models)
                     assert figures is not None, (run.state, run.reason, run.logs)
                     assert figures.exposed_s is not None
                     fastest[rate, run.strategy] = min(map(min, run.times_s))

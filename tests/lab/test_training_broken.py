@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.render.training import training_view
 from hwcheck.results.training import TrainingRecord
 from hwcheck.run.training.bench import Bench, Recorder
@@ -62,7 +63,7 @@ def install(node: Node) -> Mapping[str, object]:
 
 def rows(record: TrainingRecord) -> dict[str, str]:
     """What the table of a report has of each strategy: strategy, ranks, and what became of it."""
-    (table,) = training_view(record).tables
+    (table,) = training_view(record, shipped().models).tables
     return {row.cells[0]: f"on {row.cells[1]}: {row.state or 'timed'}" for row in table.rows}
 
 

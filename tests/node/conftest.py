@@ -21,10 +21,12 @@ ROOT = Path(__file__).parents[2]
 ASK_EVERYTHING = """
 import inspect, json, os
 from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.nvml.protocol import Gpu
+from hwcheck.node.nvml.gpu import Gpu
 from hwcheck.node.nvml.nvml import Nvml
+from hwcheck.node.nvml.reader import NvmlReader
 
-QUANTITIES = [name for name in vars(Gpu) if name[0] != "_" and name != "subject"]
+QUANTITIES = [name for name in dir(Gpu) if name[0] != "_" and not hasattr(NvmlReader, name)]
+QUANTITIES.remove("facts")  # asked of all at once, below
 
 def put(gpu, name):
     # What is asked about another GPU is asked about the other one of the two.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hwcheck.node.host.reader import HostReader
+from hwcheck.node.host.reader import NodeHost
 from tests.lab.tree_writer import TreeWriter
 
 
@@ -14,7 +14,7 @@ class Root:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._tree = TreeWriter(path)
-        self.host = HostReader(str(path), environment={}, home="/home/user")
+        self.host = NodeHost(str(path), environment={}, home="/home/user")
 
     def write(self, path: str, text: str) -> None:
         self.write_bytes(path, text.encode())

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.node.check import CouldNotMeasure, Gpu, NotApplicable
+from hwcheck.node.check import CouldNotMeasure, NotApplicable
 from hwcheck.node.gpus import (
     AnswerOfKind,
     Survey,
@@ -18,6 +18,7 @@ from hwcheck.node.gpus import (
     per_gpu,
     where_supported,
 )
+from hwcheck.node.node import Gpu
 from hwcheck.node.wire import Sample
 from hwcheck.site.fake_node import FakeNode
 

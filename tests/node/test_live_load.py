@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from hwcheck.node import live, load_lock
-from hwcheck.node.check import CouldNotMeasure, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Remedy, check
 from hwcheck.node.collective import launch as collective
 from hwcheck.node.live import LiveNode, Recorded
 from hwcheck.node.load import launch, run
@@ -21,6 +21,7 @@ from hwcheck.node.load.records import CollectiveRun, GpuWork
 from hwcheck.node.load.run import Times
 from hwcheck.node.load.spec import BurnSpec
 from hwcheck.node.main import run_check
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Leg, Sample
 from tests.node.live_nodes import ADDRESSES, live_node
 from tests.node.roots import Root

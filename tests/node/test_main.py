@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from hwcheck.node import load_lock
-from hwcheck.node.check import Check, CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import Check, CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.limits import Equal
 from hwcheck.node.main import Wire, run_check
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Deframer, Leg, Sample, to_dict
 from hwcheck.results.schema_check import schema_problem
 from hwcheck.results.series import unpack

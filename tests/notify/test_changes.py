@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hwcheck.advise.assessment import assess
+from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.multi_host import FABRIC_TITLE
 from hwcheck.node.reasons import Reason
 from hwcheck.node.wire import CheckResult
@@ -47,7 +48,7 @@ def half(name: str, gpu: int = 3) -> HostRecord:
 
 
 def of(*records: HostRecord) -> RunProblems:
-    return observe(assess(factories.run(*records)))
+    return observe(assess(factories.run(*records), shipped()))
 
 
 def nights(*observed: Sequence[RunProblems]) -> list[Message | None]:
@@ -213,8 +214,8 @@ def test_a_bad_fabric_between_hosts_is_told_once_and_cleared_once() -> None:
     run = factories.run(*healthy("n1", "n2"))
     whole = MultiHostRecord(("all",), ("n1", "n2"), finished=True)
     text = fabric_between((("n1",), ("n2",)), "slow")
-    fine = observe(assess(run, whole))
-    bad = observe(assess(run, replace(whole, unresolved=(text,))))
+    fine = observe(assess(run, shipped(), whole))
+    bad = observe(assess(run, shipped(), replace(whole, unresolved=(text,))))
     assert {problem.evidence for problem in bad.problems} == {text}
     told = nights([fine], [bad], [bad], [fine], [fine])
     assert told[0] is None
@@ -228,7 +229,7 @@ def test_what_is_waived_is_not_told_and_counts_when_it_is_over() -> None:
     run = factories.run(half("n1"))
     waiver = Waiver("pcie_link", "2026-01-31", "RMA 4711")
     hosts = tuple(replace(host, waivers=(waiver,)) for host in run.meta.hosts)
-    borne = observe(assess(replace(run, meta=replace(run.meta, hosts=hosts))))
+    borne = observe(assess(replace(run, meta=replace(run.meta, hosts=hosts)), shipped()))
     told = nights([borne], [of(half("n1"))], [borne], [borne])
     assert told[0] is None
     assert kinds(told[1]) == [("new", LINK, ("n1",))]

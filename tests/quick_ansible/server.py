@@ -138,7 +138,7 @@ def load_hwcheck(request: dict[str, Any]) -> None:
     schema_problem({}, "run")
     for template in importlib.resources.files("hwcheck.render").joinpath("templates").iterdir():
         kind = template.name.split(".")[1]
-        environment("md" if kind == "md" else "html").get_template(template.name)
+        environment("md" if kind == "md" else "html", {}).get_template(template.name)
     forget()
     gc.freeze()
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from hwcheck.advise.assessment import assess
+from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.training_figures import figures_of
 from hwcheck.node.load.settle import WINDOW_S, settled
 from hwcheck.results.multi_host import read_multi_host
@@ -25,7 +26,7 @@ HERE = Path(__file__).parent
 
 def complaints(path: Path) -> set[tuple[str, str]]:
     """The checks that did not pass, with their outcomes."""
-    judged = assess(read_run(path), read_multi_host(path), training=read_training(path))
+    judged = assess(read_run(path), shipped(), read_multi_host(path), training=read_training(path))
     return {(each.check, each.outcome) for each in judged.judgement.findings} - {
         (each.check, "pass") for each in judged.judgement.findings
     }
@@ -68,7 +69,7 @@ def test_a_gpu_at_its_power_limit_settles() -> None:
 def test_training_on_one_gpu_has_its_figures() -> None:
     record = read_training(HERE / "h200_training")
     assert record is not None
-    figures = figures_of(record, record.runs[0])
+    figures = figures_of(record, record.runs[0], shipped().models)
     assert figures is not None
     assert figures.step_s == pytest.approx(0.0209, rel=0.01)
     assert figures.mfu == pytest.approx(0.17, rel=0.02)

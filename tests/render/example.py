@@ -13,6 +13,7 @@ from rich.console import Console
 
 from hwcheck.advise.actions import advise
 from hwcheck.advise.assessment import Assessment
+from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.nccl_files import nccl_conf
 from hwcheck.judge.judge import judge
 from hwcheck.render.html import html
@@ -27,8 +28,8 @@ from tests.factories import gpu_host, hung, leg
 
 def judged(run: Run) -> Assessment:
     """Judge a run and add the advice."""
-    judgement = judge(run)
-    return Assessment(run, judgement, advise(run, judgement))
+    judgement = judge(run, shipped())
+    return Assessment(run, judgement, advise(run, judgement, shipped()), shipped())
 
 
 def example() -> Assessment:
@@ -103,7 +104,7 @@ def troubled_fleet(hosts: int) -> Assessment:
 def _saying(said: Mapping[str, Mapping[str, Any]], name: str) -> HostRecord:
     made = gpu_host(name)
     assert made.report is not None
-    answers = tuple(answer_of(*each) for each in said.items())
+    answers = tuple(answer_of(*each, shipped().checks) for each in said.items())
     return replace(made, report=replace(made.report, results=(*made.report.results, *answers)))
 
 

@@ -8,6 +8,7 @@ from hwcheck.accept.criteria import Criteria, NotShown, Requirement
 from hwcheck.accept.estimate import StageEstimate
 from hwcheck.accept.evidence import Evidence, HostResult, InstalledPart, LimitUsed, StageResult
 from hwcheck.accept.progress import progress
+from hwcheck.advise.catalogue import shipped
 from hwcheck.render.acceptance import acceptance_page, explanation, status
 from hwcheck.tasks.output import rendered
 
@@ -51,7 +52,7 @@ def results() -> list[StageResult]:
 
 def test_the_table_says_what_failed_where_and_what_to_do() -> None:
     now = progress(CRITERIA, ["n1", "n2", "n3"], results())
-    text = " ".join(rendered(status(now, CRITERIA, LEFT)).split())
+    text = " ".join(rendered(status(now, CRITERIA, LEFT, shipped().checks)).split())
     assert "not accepted; 1 of 3 hosts meet every requirement, 2 must; not met by n[2-3]" in text
     assert "LINKS not met on n2: pcie_link: pcie_link_width of gpu6: 8 lanes to do: " in text
     assert "STATE not met on n3: /etc/nccl.conf is missing" in text
@@ -62,7 +63,7 @@ def test_the_table_says_what_failed_where_and_what_to_do() -> None:
 
 def test_what_keeps_a_host_has_the_width_of_the_page() -> None:
     now = progress(CRITERIA, ["n1", "n2", "n3"], results())
-    page = acceptance_page({}, CRITERIA, now, results())
+    page = acceptance_page({}, CRITERIA, now, results(), shipped())
     assert page.count("<thead><tr><th>Host</th><th>state</th><th>idle</th></tr>") == 1
     kept = page.split('<tr class="keeps"><td></td><td colspan="2"')[1:]
     assert ["STATE: /etc/nccl.conf" in each for each in kept] == [False, True], "n2 and n3"
@@ -90,14 +91,14 @@ def test_a_later_visit_keeps_what_the_inventory_said_of_the_same_part() -> None:
         for parts in (rich, lean)
     ]
     now = progress(CRITERIA, ["n1"], [first, *runs])
-    page = acceptance_page({}, CRITERIA, now, runs, signature=True)
+    page = acceptance_page({}, CRITERIA, now, runs, shipped(), signature=True)
     for words in ("PN-1", "S-1", "C1", "H200"):
         assert words in page
     other = replace(
         runs[1],
         hosts={"n1": replace(runs[1].hosts["n1"], parts={"gpu0": InstalledPart("GPU-2", "H100")})},
     )
-    page = acceptance_page({}, CRITERIA, now, [runs[0], other], signature=True)
+    page = acceptance_page({}, CRITERIA, now, [runs[0], other], shipped(), signature=True)
     assert "PN-1" not in page
 
 
@@ -107,7 +108,7 @@ def test_the_record_has_each_limit_with_its_source() -> None:
     idles = [replace(idle, run=run, limits=(limit,)) for run in ("r1", "r2")]
     made = [replace(first, limits=(limit,)), *idles]
     now = progress(CRITERIA, ["n1", "n2", "n3"], made)
-    page = acceptance_page({}, CRITERIA, now, made, signature=True)
+    page = acceptance_page({}, CRITERIA, now, made, shipped(), signature=True)
     assert page.count("fail unless &gt;= 16") == 1
     assert '<span class="soft">state, idle</span> pcie_link' in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt; <span" in page
@@ -116,7 +117,7 @@ def test_the_record_has_each_limit_with_its_source() -> None:
 def test_the_page_has_parts_versions_signatures_and_no_words_of_a_node_as_markup() -> None:
     made = results()
     now = progress(CRITERIA, ["n1", "n2", "n3"], made)
-    page = acceptance_page({"Acceptance": "x"}, CRITERIA, now, made, signature=True)
+    page = acceptance_page({"Acceptance": "x"}, CRITERIA, now, made, shipped(), signature=True)
     for words in (
         "165001",
         "692-2G520",
@@ -127,7 +128,7 @@ def test_the_page_has_parts_versions_signatures_and_no_words_of_a_node_as_markup
     assert "<strong>TRAIN</strong> training" in page
     assert HOSTILE not in page
     assert 'http-equiv="refresh"' not in page
-    running = acceptance_page({}, CRITERIA, now, made, LEFT, running="idle on n2")
+    running = acceptance_page({}, CRITERIA, now, made, shipped(), LEFT, running="idle on n2")
     assert 'http-equiv="refresh" content="10"' in running
     assert "Running: idle on n2" in running
     assert '<td class="folded" data-name="Hosts">n[1-2]</td>' in page, "equal versions are one line"
@@ -137,7 +138,7 @@ def test_the_page_has_parts_versions_signatures_and_no_words_of_a_node_as_markup
 def test_what_was_not_reached_is_signed_as_not_measured() -> None:
     now = progress(CRITERIA, ["n1", "n2", "n3"], results()[:1])
     record, page = (
-        acceptance_page({}, CRITERIA, now, results()[:1], signature=signature)
+        acceptance_page({}, CRITERIA, now, results()[:1], shipped(), signature=signature)
         for signature in (True, False)
     )
     assert '<td class="state inconclusive" data-name="State">not measured</td>' in record
@@ -147,6 +148,6 @@ def test_what_was_not_reached_is_signed_as_not_measured() -> None:
 def test_an_acceptance_that_is_open_is_not_shown_as_one_that_failed() -> None:
     made = results()
     now = progress(CRITERIA, ["n1", "n2", "n3"], made[:1])
-    page = acceptance_page({}, CRITERIA, now, made[:1])
+    page = acceptance_page({}, CRITERIA, now, made[:1], shipped())
     assert "open; 0 of 3 hosts" in page
     assert '<div class="verdict inconclusive">' in page

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.judge import judge
-from hwcheck.node import checks
+from hwcheck.node.check import Check
 from hwcheck.render import words
 from hwcheck.render.decision import decide, decision
 from hwcheck.results.multi_host import MultiHostRecord, fabric_between
@@ -16,30 +19,27 @@ FAIL = {"power_limit_w": (0, 300.0)}
 WARN = {"persistence_mode": False}
 
 
-@pytest.fixture
-def all_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if hwcheck had no checks but those of the factories' hosts."""
-    few = {name: check for name, check in checks.load().items() if name in factories.CHECKS}
-    monkeypatch.setattr(checks, "load", lambda: few)
+EVERY = shipped().checks
+ASKED = {name: check for name, check in EVERY.items() if name in factories.CHECKS}
+"""Those of the factories' hosts, as if hwcheck had no others."""
 
 
-def line(*hosts: HostRecord, **changes: object) -> str:
-    assessment = judged(factories.run(*hosts, **changes))  # type: ignore[arg-type]
-    return decision(decide(assessment.run, assessment.judgement))
+def line(*hosts: HostRecord, checks: Mapping[str, Check] = EVERY) -> str:
+    assessment = judged(factories.run(*hosts))
+    return decision(decide(assessment.run, assessment.judgement, checks))
 
 
 def down(host: str, number: int = 4, reason: str = "no answer from 10.0.0.{}:22") -> HostRecord:
     return record(host, None, phase="connect", reason=reason.format(number))
 
 
-@pytest.mark.usefixtures("all_is_asked")
 def test_whom_to_drain_who_may_work_and_of_whom_nothing_is_known() -> None:
     hosts = [gpu_host("node01"), gpu_host("node02", **FAIL), gpu_host("node03", **FAIL)]
     hosts += [gpu_host("node04"), down("node05"), gpu_host("node06", **WARN)]
-    assert line(*hosts) == (
+    assert line(*hosts, checks=ASKED) == (
         "Drain node[02-03]; 2 may go into service; 1 may, with warnings; 1 unreachable."
     )
-    assert line(gpu_host("a", **WARN)) == "1 may go into service, with warnings."
+    assert line(gpu_host("a", **WARN), checks=ASKED) == "1 may go into service, with warnings."
 
 
 def test_nothing_goes_into_service_of_which_not_all_was_asked() -> None:
@@ -47,12 +47,11 @@ def test_nothing_goes_into_service_of_which_not_all_was_asked() -> None:
     assert line(gpu_host("a", **WARN)) == "1 passed what was asked, with warnings."
 
 
-@pytest.mark.usefixtures("all_is_asked")
 def test_nothing_goes_into_service_without_a_gpu_or_after_an_exercise() -> None:
-    assert line(record("a", factories.cpu_results())) == "1 passed what was asked."
+    assert line(record("a", factories.cpu_results()), checks=ASKED) == "1 passed what was asked."
     exercised = gpu_host("b", factories.gloo_legs())
-    assert "service" not in line(exercised)
-    assert line(gpu_host("b")) == "1 may go into service.", "the control"
+    assert "service" not in line(exercised, checks=ASKED)
+    assert line(gpu_host("b"), checks=ASKED) == "1 may go into service.", "the control"
 
 
 FABRIC_LINE = fabric_between((("a",), ("b",)), "slow")
@@ -60,7 +59,7 @@ FABRIC_LINE = fabric_between((("a",), ("b",)), "slow")
 
 def test_what_connects_groups_of_hosts_is_to_be_mended() -> None:
     run = factories.run(gpu_host("a"), gpu_host("b"))
-    groups = decide(run, judge(run))
+    groups = decide(run, judge(run, shipped()), shipped().checks)
     began = "2 passed what was asked; mend the fabric between "
     assert decision(groups, [f"rail 1: {FABRIC_LINE}", FABRIC_LINE]) == f"{began}a and b."
     other = fabric_between((("a",), ("c",)), "slow")
@@ -79,7 +78,7 @@ def test_what_connects_groups_of_hosts_is_to_be_mended() -> None:
 def test_the_verdict_names_the_fabric(hosts: tuple[str, ...], verdict: str) -> None:
     run = factories.run(*(gpu_host(name, **(FAIL if name == "bad" else {})) for name in hosts))
     record = MultiHostRecord(("all",), hosts, unresolved=(FABRIC_LINE,), finished=True)
-    assert words.verdict(judge(run, record)) == verdict
+    assert words.verdict(judge(run, shipped(), record)) == verdict
 
 
 def test_a_host_that_could_not_be_measured_is_named() -> None:
@@ -103,7 +102,7 @@ def test_every_host_is_in_one_group_and_unreachable_ones_are_folded_by_reason() 
         record("n6", None, phase="jump host", reason="jump host gate: connect: no answer"),
     ]
     assessment = judged(factories.run(*hosts))
-    groups = decide(assessment.run, assessment.judgement)
+    groups = decide(assessment.run, assessment.judgement, shipped().checks)
     names = [name for group in groups for name in group.hosts]
     assert sorted(names) == [host.host for host in hosts]
     assert groups[-1].reasons == (

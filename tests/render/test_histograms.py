@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.records import Finding
 from hwcheck.render.histograms import BINS, Histogram, histograms
 from tests import factories
@@ -14,7 +15,7 @@ def _made(gbps: list[float], *slow: str) -> tuple[Histogram, ...]:
     hosts = [gpu_host(f"n{n}", [leg(peak_gbps=peak)]) for n, peak in enumerate(gbps)]
     run = factories.run(*hosts)
     findings = tuple(Finding(h, "all_reduce", "fail", "m", "leg default") for h in slow)
-    return histograms(run, replace(judged(run).judgement, findings=findings))
+    return histograms(run, replace(judged(run).judgement, findings=findings), shipped().checks)
 
 
 def test_the_outliers_are_named_and_drawn_apart() -> None:
@@ -44,6 +45,6 @@ def test_hostile_names_are_escaped() -> None:
     for text in HOSTILE:
         hosts = [gpu_host(f"n{n}", [leg(peak_gbps=450.0 + n, collective=text)]) for n in range(8)]
         run = factories.run(*hosts)
-        for made in histograms(run, judged(run).judgement):
+        for made in histograms(run, judged(run).judgement, shipped().checks):
             ET.fromstring(made.svg)
             assert "<script" not in made.svg

@@ -4,6 +4,7 @@ from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 from hwcheck.advise.assessment import Assessment, assess
+from hwcheck.advise.catalogue import shipped
 from hwcheck.node.reasons import Reason
 from hwcheck.render.junit import junit
 from hwcheck.render.words import EXERCISE
@@ -61,11 +62,11 @@ def test_a_fabric_that_is_bad_is_a_failure_beside_the_hosts() -> None:
     run = factories.run(gpu_host("a"), gpu_host("b"))
     text = fabric_between((("a",), ("b",)), "slow")
     record = MultiHostRecord(("all",), ("a", "b"), unresolved=(text,), finished=True)
-    root = ET.fromstring(junit(assess(run, record)))
+    root = ET.fromstring(junit(assess(run, shipped(), record)))
     assert (root.get("failures"), root.get("errors")) == ("1", "0")
     (failure,) = root.iter("failure")
     assert failure.get("message") == text
-    assert ET.fromstring(junit(assess(run))).get("failures") == "0", "the control"
+    assert ET.fromstring(junit(assess(run, shipped()))).get("failures") == "0", "the control"
 
 
 def test_a_hang_carries_its_log(shown: Assessment) -> None:

@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from hwcheck.advise.assessment import Assessment
+from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.records import Advice, NcclAdvice
 from hwcheck.judge.records import Judgement
 from hwcheck.node.load.records import LoadRun, Series
@@ -63,7 +64,7 @@ def _load_plots(
     run: Run, judgement: Judgement, series: Mapping[str, VisitSeries]
 ) -> tuple[Plot, ...]:
     advice = Advice(actions=(), nccl=NcclAdvice((), "", ()))
-    return load_plots(Assessment(run, judgement, advice, series=series))
+    return load_plots(Assessment(run, judgement, advice, shipped(), series=series))
 
 
 def texts(svg: str) -> list[str]:
@@ -249,8 +250,8 @@ def test_collectives_stand_before_the_load() -> None:
 
 def test_a_small_run_is_drawn_whole_and_a_large_one_where_something_is_wrong() -> None:
     none = judgement()
-    assert drawn_hosts(hosts(FEW_HOSTS), none) == ("n00", "n01")
-    assert drawn_hosts(hosts(FEW_HOSTS + 1), none) == ()
+    assert drawn_hosts(hosts(FEW_HOSTS), none, shipped().checks) == ("n00", "n01")
+    assert drawn_hosts(hosts(FEW_HOSTS + 1), none, shipped().checks) == ()
     found = judgement(
         ("n01", "thermal_spread", "warn", "gpu3"),
         ("n02", "power_under_load", "fail", "gpu1"),
@@ -259,10 +260,10 @@ def test_a_small_run_is_drawn_whole_and_a_large_one_where_something_is_wrong() -
         ("n04", "all_reduce", "fail", "leg net"),
         ("n05", "power_under_load", "inconclusive", "node"),
     )
-    assert drawn_hosts(hosts(9), found) == ("n02", "n04", "n01")
+    assert drawn_hosts(hosts(9), found, shipped().checks) == ("n02", "n04", "n01")
 
 
 def test_a_fleet_that_fails_is_bounded() -> None:
     run = hosts(MOST_HOSTS + 3)
     all_fail = judgement(*((r.host, "cool_down", "fail", "gpu0") for r in run.records))
-    assert len(drawn_hosts(run, all_fail)) == MOST_HOSTS
+    assert len(drawn_hosts(run, all_fail, shipped().checks)) == MOST_HOSTS

@@ -92,26 +92,28 @@ def test_hostile_text_does_not_break_the_document(hostile: Assessment) -> None:
     ],
 )
 def test_text_means_nothing_to_markdown(text: str) -> None:
-    template = environment("md").from_string("{{ text }}\n\nafter\n")
+    template = environment("md", {}).from_string("{{ text }}\n\nafter\n")
     shown = template.render(text=text)
     assert set(_kinds(shown)) <= {"paragraph", "inline", "text", "text_special"}, shown
     assert set(_kinds(text)) - {"paragraph", "inline", "text"}, "the control"
 
 
 def test_what_takes_two_lines_means_nothing_either() -> None:
-    template = environment("md").from_string("a\n{{ one }}\n{{ two }}\n\n{{ definition }}\n\n[x]\n")
+    template = environment("md", {}).from_string(
+        "a\n{{ one }}\n{{ two }}\n\n{{ definition }}\n\n[x]\n"
+    )
     shown = template.render(one="===", two="| - |", definition="[x]: http://a")
     assert set(_kinds(shown)) <= {"paragraph", "inline", "text", "text_special", "softbreak"}
 
 
 def test_names_and_figures_read_as_they_are() -> None:
-    template = environment("md").from_string("{{ text }}")
+    template = environment("md", {}).from_string("{{ text }}")
     for text in ("node[02-03,05-06]", "power_limit_percent 71.4 %", "0000:9a:00.0 (gpu4), 1.5!"):
         assert template.render(text=text) == text
 
 
 def test_a_fence_is_longer_than_what_is_in_it() -> None:
-    template = environment("md").from_string("{{ text | code }}")
+    template = environment("md", {}).from_string("{{ text | code }}")
     shown = template.render(text="a\n```\n# not a heading\n````\n")
     assert shown.startswith("`````text")
     assert "# not a heading" not in _outside_code(shown)

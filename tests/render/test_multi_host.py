@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from hwcheck.advise.assessment import Assessment
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.judge import judge
 from hwcheck.render.html import html
 from hwcheck.render.markdown import markdown
@@ -120,7 +121,7 @@ def test_what_was_left_out_or_open_is_said() -> None:
 
 def test_every_report_shows_it(shown: Assessment) -> None:
     group = record()
-    both = replace(shown, judgement=judge(shown.run, group), multi_host=group)
+    both = replace(shown, judgement=judge(shown.run, shipped(), group), multi_host=group)
     page, text = html(both), markdown(both)
     printed = rendered(terminal(both))
     for report, title in ((page, "<h2>Between hosts</h2>"), (text, "## Between hosts")):
@@ -174,3 +175,13 @@ def test_text_from_a_node_does_nothing(shown: Assessment, hostile: str) -> None:
     assert "\x1b" not in page + text
     assert "<script>" not in text
     assert "](javascript" not in text
+
+
+def test_ways_of_the_data_stand_in_one_order() -> None:
+    ways = [Transport((f"n0{n}",), {f"NET/{n}": 1, "version": "2.27.5"}) for n in range(1, 5)]
+    remarks = []
+    for transport in (ways, ways[::-1]):
+        runs = tuple(replace(run, transport=tuple(transport)) for run in record().runs)
+        remarks.append(multi_host_view(replace(record(), runs=runs)).remarks)
+    assert remarks[0] == remarks[1]
+    assert [n for text in remarks[0] for n in "1234" if f"NET/{n}" in text] == ["1", "2", "3", "4"]

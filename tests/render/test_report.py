@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hwcheck.advise.assessment import Assessment
-from hwcheck.render import report
+from hwcheck.advise.catalogue import Template
 from hwcheck.render.html import html
 from hwcheck.render.markdown import markdown
 from hwcheck.render.report import environment
@@ -16,7 +18,7 @@ ESCAPED = r"\[x]\(javascript:alert(1)) &lt;b&gt; \| \`c\`"
 
 
 def made(source: str, **variables: object) -> str:
-    return environment("md").from_string(source).render(**variables)
+    return environment("md", {}).from_string(source).render(**variables)
 
 
 @pytest.mark.parametrize(
@@ -70,20 +72,18 @@ def test_code_stays_in_its_fence(text: str) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_html_is_escaped(text: str) -> None:
-    text = environment("html").from_string("{{ text }}{{ '' ~ text }}").render(text=text)
+    text = environment("html", {}).from_string("{{ text }}{{ '' ~ text }}").render(text=text)
     assert not set("<>\"'") & set(text)
 
 
-def test_a_template_of_the_site_wins_and_escapes_like_ours(
-    shown: Assessment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    templates = {
+def test_a_template_of_the_site_wins_and_escapes_like_ours(shown: Assessment) -> None:
+    texts = {
         "causes.md.j2": "\nOur runbook: {{ '[a](b)' }} {{ hosts | length }}\n",
         "causes.html.j2": "<p>Our runbook: {{ '<i>' }}</p>",
     }
-    with monkeypatch.context() as site:
-        site.setattr(report, "SITE", {name: (text, name) for name, text in templates.items()})
-        text, page = markdown(shown), html(shown)
+    templates = {name: Template(text, name) for name, text in texts.items()}
+    of_site = replace(shown, catalogue=replace(shown.catalogue, templates=templates))
+    text, page = markdown(of_site), html(of_site)
     assert r"Our runbook: \[a]\(b) 6" in text
     assert "<p>Our runbook: &lt;i&gt;</p>" in page
     for made, title in ((text, "What to do"), (page, "What to do")):

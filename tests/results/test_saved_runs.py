@@ -23,7 +23,7 @@ OUTCOME: dict[str, Any] = json.loads((SAVED / "outcome.json").read_text("utf-8")
 
 def outcome(path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """Return exit code, hosts, complaints and causes of a saved run."""
-    exit_code = show(path, as_json=True)
+    exit_code = show(path, None, as_json=True)
     summary = json.loads(capsys.readouterr().out)
     return {
         "exit_code": exit_code,
@@ -54,7 +54,7 @@ def test_a_run_of_an_earlier_version_is_judged_as_it_was(
 def test_every_report_of_it_names_every_host(
     saved: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    show(saved, as_json=False)
+    show(saved, None, as_json=False)
     printed = capsys.readouterr().out
     for text in (
         printed,

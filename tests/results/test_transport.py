@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.judge import judge
 from hwcheck.render.multi_host import multi_host_line, multi_host_view
 from hwcheck.results.multi_host import Transport
@@ -40,13 +41,13 @@ def test_a_fleet_on_sockets_beside_rdma_is_warned_of(tmp_path: Path) -> None:
     assert any(text.startswith(said) for text in view.remarks)
     assert said in multi_host_line(view)
     assert "NCCL 2.27.5: NET/Socket; Socket eth0 (in 5 runs)" in view.remarks
-    judged = judge(run_of("pass"), found)
+    judged = judge(run_of("pass"), shipped(), found)
     assert judged.outcome == "pass", "the control: a is no host of this group"
 
 
 def test_the_warning_is_a_finding(tmp_path: Path) -> None:
     ready = dict.fromkeys(("a", "b"), FLEET["n01"])
-    judged = judge(run_of("pass", "pass", "pass"), record(tmp_path, ready, SOCKETS))
+    judged = judge(run_of("pass", "pass", "pass"), shipped(), record(tmp_path, ready, SOCKETS))
     assert outcomes(judged) == {"a": "warn", "b": "warn", "c": "pass"}
     assert "NET/Socket" in judged.hosts[0].reason
 

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from hwcheck.advise.actions import advise
+from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.nccl_files import nccl_files
 from hwcheck.judge.judge import judge
 from hwcheck.node.reasons import Reason
@@ -37,7 +38,7 @@ def write_run(out: Path, *records: HostRecord) -> Path:
     started = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     (folder / "run.json").write_text(json.dumps(meta | {"started": started, "finished": started}))
     run = read_run(folder)
-    write_rendered(folder, nccl_files(advise(run, judge(run))))
+    write_rendered(folder, nccl_files(advise(run, judge(run, shipped()), shipped())))
     return folder
 
 

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from hwcheck.node import checks as registry
 from hwcheck.sweep import state as sweep_state
 from hwcheck.sweep.state import SweepState, key_of, read_state
 from hwcheck.tasks import sweep
-from hwcheck.tasks.command_line import program
+from hwcheck.tasks.program import run
 from tests.lab.lab import Lab
 from tests.lab.waiting import wait_until
 
@@ -56,8 +55,8 @@ class Nights:
         self._capfd = capfd
         every = registry.load()
         every[LOADS] = replace(every[LOADS], load=True)
-        monkeypatch.setattr(sweep, "registry", SimpleNamespace(load=lambda: every))
-        monkeypatch.setattr(sweep, "checks_of", lambda level: CHECKS)
+        monkeypatch.setattr(sweep, "all_checks", lambda additions: every)
+        monkeypatch.setattr(sweep, "checks_of", lambda level, every: CHECKS)
 
     def hosts(self, *, bad: Collection[str] = (), every: str = "1d") -> None:
         """Write the inventory; ``bad`` are the hosts that fail, ``every`` is when they are due."""
@@ -76,7 +75,7 @@ class Nights:
         """Run ``hwcheck COMMAND --hosts cluster.yml WORDS``."""
         code = 0
         try:
-            program.run(["hwcheck", *command.split(), "--hosts", "cluster.yml", *words])
+            run([*command.split(), "--hosts", "cluster.yml", *words])
         except SystemExit as ended:
             code = int(ended.code or 0)
         out, err = self._capfd.readouterr()

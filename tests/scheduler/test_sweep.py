@@ -13,9 +13,11 @@ import pytest
 
 from hwcheck.results.multi_host import MultiHostRecord, read_multi_host
 from hwcheck.results.run_folder import GIVEN_UP, read_run
+from hwcheck.run import measure
+from hwcheck.run.multi_host.participants import Participants
 from hwcheck.sweep import measuring
 from hwcheck.sweep.watch import SchedulerWatch
-from hwcheck.tasks import sweep, sweep_run
+from hwcheck.tasks import sweep
 from tests.lab.conftest import namespaces
 from tests.lab.lab import Lab
 from tests.lab.waiting import wait_until
@@ -28,6 +30,7 @@ __all__ = ["namespaces"]
 
 HOSTS = ("gpu1", "gpu2", "gpu3", "gpu4")
 ALWAYS = "0.001s"
+ASKED = "nightly: asked: profile quick; load_dtype auto; engine torch\n"
 DRAIN = ("--drain-failed", "--max-drained", "3")
 
 
@@ -70,7 +73,7 @@ def test_a_node_with_a_job_is_skipped_and_comes_first_the_next_time(
     assert visited(nights) == {"gpu1", "gpu3", "gpu4"}
     slurm.cancel(job)
     ahead = nights.sweep("--dry-run")
-    assert ahead.out == "nightly: batch 1: gpu2: at work when it was its turn\n"
+    assert ahead.out == f"nightly: batch 1: gpu2: at work when it was its turn\n{ASKED}"
 
 
 SLOW = '''"""A check that takes longer than any test."""
@@ -78,7 +81,8 @@ SLOW = '''"""A check that takes longer than any test."""
 import subprocess
 from typing import Iterator
 
-from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Remedy, check
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 
@@ -101,7 +105,7 @@ def test_a_visit_is_given_up_at_once_when_a_job_comes_and_leaves_nothing(
     nights.hosts()
     Path("hwcheck/checks").mkdir(parents=True)
     Path("hwcheck/checks/slow.py").write_text(SLOW)
-    monkeypatch.setattr(sweep, "checks_of", lambda level: ("file_systems", "slow"))
+    monkeypatch.setattr(sweep, "checks_of", lambda level, every: ("file_systems", "slow"))
 
     def is_slow() -> bool:
         records = Path("runs").glob("*/nodes/gpu2.json")
@@ -127,7 +131,7 @@ def test_a_visit_is_given_up_at_once_when_a_job_comes_and_leaves_nothing(
     assert 'host="gpu2"' not in Path("hwcheck.prom").read_text(), "nobody is told of it"
     slurm.cancel(jobs[0])
     ahead = nights.sweep("--dry-run")
-    assert ahead.out == "nightly: batch 1: gpu2: at work when it was its turn\n"
+    assert ahead.out == f"nightly: batch 1: gpu2: at work when it was its turn\n{ASKED}"
 
 
 WEEKLY = ("--level", "weekly", "--max-unavailable", "100%", "--notify", "notify.yml")
@@ -173,14 +177,13 @@ def test_a_node_that_is_reserved_ends_what_hosts_run_together_and_accuses_nobody
 ) -> None:
     nights.hosts()
     nights.typed("sweep run", *WEEKLY)
-    genuine = sweep_run.run_multi_host
 
-    def run(*words: Any, **named: Any) -> None:
+    def opened(*words: Any, **named: Any) -> Participants:
         of = ("users=root", "nodes=gpu2", "starttime=now", "duration=10")
         slurm.run("scontrol", "create", RESERVATION, *of)
-        genuine(*words, **named)
+        return Participants(*words, **named)
 
-    monkeypatch.setattr(sweep_run, "run_multi_host", run)
+    monkeypatch.setattr(measure, "Participants", opened)
     done = nights.typed("sweep run", *WEEKLY)
     slurm.run("scontrol", "delete", RESERVATION)
     assert done.code == 3

@@ -74,6 +74,7 @@ def test_a_node_with_a_pod_that_has_gpus_is_skipped_and_comes_first_the_next_tim
     assert ahead.out == (
         "nightly: batch 1: gpu2: at work when it was its turn\n"
         "nightly: batch 1: gpu3: at work when it was its turn\n"
+        "nightly: asked: profile quick; load_dtype auto; engine torch\n"
     )
 
 

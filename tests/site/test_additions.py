@@ -1,20 +1,28 @@
-"""What a site adds: what is refused, and that it stands in the registries only while in use."""
+"""What a site adds: what is refused, and that it stands in its own catalogue alone."""
 
 from __future__ import annotations
 
 import io
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
+from typing import Any
 
 import pytest
 
-from hwcheck.advise import causes
+from hwcheck.accept.criteria import parse_criteria
+from hwcheck.accept.stages import STAGES
+from hwcheck.advise.assessment import assess
+from hwcheck.advise.catalogue import Catalogue, shipped
 from hwcheck.connect import payload
 from hwcheck.errors import UsageError
-from hwcheck.judge.models import model_of, models
 from hwcheck.node import checks
-from hwcheck.render import report
-from hwcheck.site.additions import Additions, in_use, load
+from hwcheck.node.check import BY_USE
+from hwcheck.node.limits import Steady
+from hwcheck.render.html import html
+from hwcheck.site.additions import Additions, faults_of, load
+from hwcheck.site.cases import record_of, run_of
 from hwcheck.site.folder import read
 from tests.site.page import example, write
 
@@ -28,19 +36,82 @@ def loaded(folder: Path, changes: dict[str, str] | None = None) -> Additions:
     return load(read(write(folder, changes)))
 
 
-def test_additions_are_used_and_then_gone(tmp_path: Path) -> None:
-    additions = loaded(tmp_path)
-    before = list(checks.load()), list(causes.load()), models()
-    assert model_of(*A5000) is None
-    with in_use(additions):
-        assert checks.load()["checkpoint_room"].metrics[0].unit == "GiB"
-        assert set(checks.load()) == {*before[0], "checkpoint_room"}
-        assert set(causes.load()) == {*before[1], "checkpoints_left"}
-        assert model_of(*A5000) is not None
-        assert list(report.SITE) == ["coverage.html.j2"]
-    assert (list(checks.load()), list(causes.load()), models()) == before
-    assert model_of(*A5000) is None
-    assert report.SITE == {}
+def test_additions_stand_beside_ours_in_a_catalogue_of_their_own(tmp_path: Path) -> None:
+    catalogue = loaded(tmp_path).catalogue
+    assert catalogue.checks["checkpoint_room"].metrics[0].unit == "GiB"
+    assert set(catalogue.checks) == {*shipped().checks, "checkpoint_room"}
+    assert list(catalogue.checks) == list(checks.in_order(catalogue.checks.values()))
+    assert set(catalogue.rules) == {*shipped().rules, "checkpoints_left"}
+    assert catalogue.models.of(*A5000) is not None
+    assert list(catalogue.templates) == ["coverage.html.j2"]
+    assert "checkpoint_room" not in shipped().checks
+    assert "checkpoints_left" not in shipped().rules
+    assert shipped().models.of(*A5000) is None
+    assert shipped().templates == {}
+
+
+def test_two_catalogues_judge_in_two_threads_each_by_its_own(tmp_path: Path) -> None:
+    site = loaded(tmp_path).catalogue
+    case = {"samples": {"checkpoint_room": {"room_gib": 0.1}}}
+    run = run_of(record_of("n1", case, site.checks))
+    begun = Barrier(2, timeout=60)
+
+    def results(catalogue: Catalogue) -> list[tuple[Any, ...]]:
+        begun.wait()
+        assessments = [assess(run, catalogue) for _ in range(5)]
+        return [
+            (
+                {finding.outcome for finding in each.judgement.findings},
+                each.advice.causes.by_host.get("n1", ()),
+                "our runbook, OPS-1" in html(each),
+            )
+            for each in assessments
+        ]
+
+    with ThreadPoolExecutor(2) as threads:
+        of_site, ours = threads.map(results, (site, shipped()))
+    assert of_site == [({"fail"}, ("checkpoints_left",), True)] * 5
+    assert ours == [({"inconclusive"}, (), False)] * 5
+
+
+def declared(check: str = "", metric: str = "") -> dict[str, str]:
+    """Return the example's check with a word more of the check, and of its metric."""
+    text = example()[CHECK].replace("gpu=False,", f"gpu=False, {check},".replace(", ,", ","))
+    return {CHECK: text.replace("required=True,", f"required=True, {metric},".replace(", ,", ","))}
+
+
+def test_a_check_declares_all_that_ours_can(tmp_path: Path) -> None:
+    of_check = 'group="host", follows=("disk_free",), varies="by its role", stage="inventory"'
+    of_metric = "varies=BY_USE, past=Steady(-1, ratio=True, scatter=0.01, least=0.05)"
+    of_metric += ', drawn_as="room", follows=("disk_free",)'
+    (text,) = declared(of_check, of_metric).values()
+    text = text.replace("import Metric,", "import BY_USE, Metric,")
+    text = text.replace("import AtLeast", "import AtLeast, Steady")
+    check = loaded(tmp_path, {CHECK: text}).checks["checkpoint_room"]
+    (metric,) = check.metrics
+    assert (check.group, check.follows, check.stage) == ("host", ("disk_free",), "inventory")
+    assert metric.varies == BY_USE
+    assert metric.past == Steady(-1, ratio=True, scatter=0.01, least=0.05)
+    assert metric.drawn_as == "room"
+
+
+def test_a_check_runs_in_the_stage_of_an_acceptance_that_it_declares(tmp_path: Path) -> None:
+    catalogue = loaded(tmp_path, declared('stage="idle", beside=("load",)')).catalogue
+    every = catalogue.checks.values()
+    assert "checkpoint_room" in STAGES["idle"].checks(every)
+    assert "checkpoint_room" in STAGES["load"].beside(every)
+    criteria = (
+        "format: 1\nname: ours\nrequirements:\n- id: A1\n  text: room\n  source: OPS-31\n"
+        "  stage: idle\n  checks: [checkpoint_room]\n"
+    )
+    assert parse_criteria(criteria, "c.yml", catalogue).stages == ("idle",)
+    with pytest.raises(UsageError, match="checkpoint_room: no such check"):
+        parse_criteria(criteria, "c.yml", shipped())
+
+
+def test_an_unknown_group_is_the_last(tmp_path: Path) -> None:
+    check = loaded(tmp_path, declared('group="rooms"')).checks["checkpoint_room"]
+    assert check.group == "other"
 
 
 def test_checks_are_pushed_among_ours(tmp_path: Path) -> None:
@@ -67,6 +138,15 @@ def test_checks_are_pushed_among_ours(tmp_path: Path) -> None:
         ({CHECK: example()[CHECK].replace('"GiB"', '"TiB"')}, "no such unit: TiB"),
         ({CHECK: example()[CHECK].replace('"derived"', '"sure"')}, "confidence is one of"),
         ({CHECK: example()[CHECK].replace("gpu=False", 'legs=["default"]')}, "legs are of"),
+        (declared('follows=("gpu_cuont",)'), "follows: no such check: gpu_cuont; is it gpu_count"),
+        (declared('stage="burn"'), "no such stage: burn; there are inventory, idle, prove, load"),
+        (declared('beside=("burn",)'), "no such stage: burn"),
+        (declared('proof="all"'), "proof: one of readings, events"),
+        (declared(metric='varies="by use"'), "room_gib: varies: 'by use' is no Varies"),
+        (declared(metric="past=3.0"), r"room_gib: past: 3\.0 is no Steady or Growth"),
+        (declared(metric='proof="x"'), "room_gib: proof: 'x' is no Grounds"),
+        (declared(metric='fact="driver"'), "room_gib: fact is for what hwcheck's own checks tell"),
+        (declared(metric='follows=("rooms",)'), "room_gib: follows: no such check: rooms"),
         (
             {CHECK: example()[CHECK].replace("    ),\n            ),", "    )\n            ),")},
             "room_gib: its limits are no tuple; put a comma behind a single one",
@@ -122,10 +202,10 @@ def test_what_fails_in_use_names_the_site_s_file_and_line(tmp_path: Path) -> Non
     additions = loaded(tmp_path, {RULE: text})
     with (
         pytest.raises(UsageError, match=r"rules/storage\.py:\d+: KeyError: 'gone'"),
-        in_use(additions),
+        faults_of(additions.site),
     ):
         additions.rules["checkpoints_left"].look(None)  # type: ignore[arg-type]
-    with pytest.raises(ZeroDivisionError), in_use(additions):
+    with pytest.raises(ZeroDivisionError), faults_of(additions.site):
         _ = 1 / 0
-    with pytest.raises(UsageError, match=r"^mine$"), in_use(additions):
+    with pytest.raises(UsageError, match=r"^mine$"), faults_of(additions.site):
         raise UsageError("mine")

@@ -48,6 +48,10 @@ def changed(name: str, **keys: object) -> dict[str, str]:
         (changed(ROOM, result="done"), "result: it has a state and"),
         (changed(ROOM, result={"state": "done", "reason": ""}), "result: it has a state and"),
         (changed(ROOM, node={"disks": {}}), "unknown in a case's node: ['disks']"),
+        (
+            changed(ROOM, node={"filesystems": {"/tmp": {"size_bytes": "many", "free_bytes": 1}}}),
+            "could_not_measure: the check crashed: ValueError",
+        ),
         (changed(ROOM, more=1), "a case has exactly"),
         (changed(ROOM, doc=""), "it lacks: doc of a case"),
         (

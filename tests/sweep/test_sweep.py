@@ -1,46 +1,41 @@
-"""A sweep by itself: the stages of its runs stand in, and nobody is visited."""
+"""A sweep by itself: who calls it stands in, and nobody is visited."""
 
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from hwcheck.connect import payload
 from hwcheck.inventory.inventory import Cluster, Host
+from hwcheck.run.measure import Display
 from hwcheck.scheduler.records import BUSY, NodeState
 from hwcheck.sweep import sweep
 from hwcheck.sweep.levels import LEVELS
 from hwcheck.sweep.request import SweepRequest, plans_now, preview, shortfalls
-from hwcheck.sweep.stages import Stages
 from hwcheck.sweep.state import SweepState, UnderWay, read_state, write_state
+from hwcheck.sweep.sweep import Callers
 
 NAMES = ("n1", "n2")
 AT_WORK = NodeState("n1", BUSY, at_work=True, jobs=("4711",))
 
 
-class FakeStages:
-    """Stages that say what they were asked for; whoever visits a host fails the test."""
+@dataclass
+class Said:
+    """What a sweep said, and whether its visits are over; whoever visits a host fails the test."""
 
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.over = False
-
-    def say(self, text: str) -> None:
-        self.lines.append(text)
-
-    def progress(self, hosts: int, forks: int) -> Any:
-        del hosts, forks
-        return threading.Lock()  # any context manager: nobody is visited
+    lines: list[str] = field(default_factory=list)
+    over: bool = False
 
     def visits_over(self) -> None:
         self.over = True
 
-    def __getattr__(self, name: str) -> Any:
-        raise AssertionError(name)
+
+def unwanted(*words: object) -> Any:
+    raise AssertionError(words)
 
 
 @pytest.fixture
@@ -62,17 +57,18 @@ def request_(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SweepRequest:
     )
 
 
-def swept(request: SweepRequest, stop: threading.Event) -> tuple[int, FakeStages]:
-    stages = FakeStages()
-    plans = plans_now(request)
-    code = sweep.run(request, plans, payload.build(), cast(Stages, stages), stop)
-    return code, stages
+def swept(request: SweepRequest, stop: threading.Event) -> tuple[int, Said]:
+    said = Said()
+    display = Display(said.lines.append, unwanted, unwanted)
+    callers = Callers(unwanted, said.visits_over, unwanted)
+    code = sweep.run(request, plans_now(request), payload.build(), display, callers, stop)
+    return code, said
 
 
 def test_hosts_at_work_wait_for_their_turn_and_nobody_is_visited(request_: SweepRequest) -> None:
-    code, stages = swept(request_, threading.Event())
-    assert (code, stages.over) == (0, True)
-    assert stages.lines == ["nightly: 2 hosts due, 0 measured; at work: n[1-2]"]
+    code, said = swept(request_, threading.Event())
+    assert (code, said.over) == (0, True)
+    assert said.lines == ["nightly: 2 hosts due, 0 measured; at work: n[1-2]"]
     state, _ = read_state(request_.runs, request_.key)
     assert (set(state.waiting), state.under_way) == (set(NAMES), None)
     assert (state.finished["nightly"].due, state.finished["nightly"].measured) == (2, 0)
@@ -92,9 +88,9 @@ def test_what_is_gone_from_the_inventory_is_said(request_: SweepRequest) -> None
     past = "2026-01-01T02:30:00Z"
     former = SweepState(UnderWay(f"{request_.key}.x", past, past), first_seen={"n9": past})
     write_state(request_.runs, request_.key, former)
-    _, stages = swept(request_, threading.Event())
-    assert stages.lines[0] == "no longer in the inventory: n9"
-    assert "was cut off; its budget is over" in stages.lines[1]
+    _, said = swept(request_, threading.Event())
+    assert said.lines[0] == "no longer in the inventory: n9"
+    assert "was cut off; its budget is over" in said.lines[1]
 
 
 def test_levels_beside_jobs_have_runs_of_their_own(request_: SweepRequest) -> None:
@@ -106,6 +102,8 @@ def test_a_preview_says_who_is_kept_out_and_a_shortfall_why_not_all_fit(
     request_: SweepRequest,
 ) -> None:
     assert preview(request_).startswith("nightly: not now: n1: busy")
+    said = "\nnightly: asked: profile quick; load_dtype auto; engine torch\n"
+    assert preview(request_).endswith(said)
     assert list(shortfalls(request_, plans_now(request_))) == []
     short = replace(request_, budget_s=1.0)
     assert "take more sweeps than there are" in "".join(shortfalls(short, plans_now(short)))

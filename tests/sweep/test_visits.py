@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hwcheck.advise.assessment import assess
+from hwcheck.advise.catalogue import shipped
 from hwcheck.history import dataset
 from hwcheck.history.views import History
 from hwcheck.node import checks as registry
@@ -45,7 +46,7 @@ def idle(host: str) -> factories.HostRecord:
 
 def write(out: Path, *records: factories.HostRecord, **changes: object) -> Path:
     path = factories.saved(out, *records, **changes)
-    dataset.write(path, assess(read_run(path)))
+    dataset.write(path, assess(read_run(path), shipped()))
     return path
 
 
@@ -119,7 +120,7 @@ def test_a_run_that_was_killed_is_closed_with_the_hosts_that_it_visited(tmp_path
     assert run.meta.interrupted
     assert run.meta.finished
     assert "killed" in run.records[1].reason.text
-    dataset.write(path, assess(run))
+    dataset.write(path, assess(run, shipped()))
     assert list(cut_off_runs(tmp_path, "c-1")) == []
     assert [(visit.host, visit.cut_off) for visit in visits(tmp_path)] == [
         ("n1", False),

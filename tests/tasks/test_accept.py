@@ -11,9 +11,12 @@ import pytest
 
 from hwcheck.accept.criteria import parse_criteria
 from hwcheck.accept.record import write_record
+from hwcheck.advise.catalogue import shipped
 from hwcheck.results.run_folder import UNDER_WAY, RunFolder
 from hwcheck.sweep.state import Lock
-from hwcheck.tasks.command_line import completed, program
+from hwcheck.tasks.command import path_of
+from hwcheck.tasks.program import run
+from hwcheck.tasks.root import call, parse
 from tests import factories
 
 GOOD = """\
@@ -25,20 +28,24 @@ requirements:
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"),
+    ("typed", "path", "flags"),
     [
-        ("accept --hosts a", "accept run --hosts a"),
-        ("accept run --hosts a", "accept run --hosts a"),
-        ("accept verify a.tar.gz", "accept verify --file a.tar.gz"),
-        ("accept sign a.tar.gz --key k", "accept sign --file a.tar.gz --key k"),
-        ("accept verify --file a.tar.gz", "accept verify --file a.tar.gz"),
-        ("accept", "accept"),
-        ("validate --hosts accept", "validate --hosts accept"),
-        ("explain accept", "explain accept"),
+        ("accept --hosts a", "accept run", {"hosts": "a"}),
+        ("accept run --hosts a", "accept run", {"hosts": "a"}),
+        ("accept --hosts a run", "accept run", {"hosts": "a"}),
+        ("accept --out run --explain", "accept run", {"out": "run"}),
+        ("accept verify a.tar.gz", "accept verify", {"archive": "a.tar.gz", "file": None}),
+        ("accept sign a.tar.gz --key k", "accept sign", {"archive": "a.tar.gz", "key": "k"}),
+        ("accept verify --file a.tar.gz", "accept verify", {"archive": None, "file": "a.tar.gz"}),
+        ("validate --hosts accept", "validate", {"hosts": "accept"}),
+        ("explain accept", "explain", {"path": "accept"}),
+        ("sweep --hosts a run", "sweep run", {"hosts": "a"}),
     ],
 )
-def test_what_may_be_left_out(typed: str, meant: str) -> None:
-    assert completed(["hwcheck", *typed.split()]) == ["hwcheck", *meant.split()]
+def test_what_may_be_left_out(typed: str, path: str, flags: dict[str, object]) -> None:
+    (ctx,) = parse(typed.split())
+    assert path_of(ctx) == path
+    assert flags.items() <= ctx.params.items()
 
 
 @pytest.fixture
@@ -83,7 +90,7 @@ def test_bad_input_is_one_line_and_writes_nothing(
 ) -> None:
     before = sorted(folder.rglob("*"))
     with pytest.raises(SystemExit) as ended:
-        program.run(["hwcheck", *words.split()])
+        run([*words.split()])
     said = capsys.readouterr().err
     assert ended.value.code == 2, said
     assert message in said
@@ -102,7 +109,7 @@ def begun(folder: Path) -> Path:
         "started": "2027-01-31T12:00:00Z",
         "inventory": "n1,",
         "criteria": "good.yml",
-        "sha256": parse_criteria(GOOD, "good.yml").sha256,
+        "sha256": parse_criteria(GOOD, "good.yml", shipped()).sha256,
         "version": "0.1.0",
     }
     (made / "acceptance.json").write_text(json.dumps(about))
@@ -111,7 +118,7 @@ def begun(folder: Path) -> Path:
 
 def ended_with(words: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     with pytest.raises(SystemExit) as ended:
-        program.run(["hwcheck", *words.split()])
+        run([*words.split()])
     return int(str(ended.value.code)), capsys.readouterr().err
 
 
@@ -207,9 +214,9 @@ def test_a_signed_record_is_not_written_anew(
 def test_criteria_are_printed_to_be_edited(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    program.run(["hwcheck", "accept", "criteria", "--gpu", "h100_sxm"], exit=False)
+    assert call(["accept", "criteria", "--gpu", "h100_sxm"]) == 0
     text = capsys.readouterr().out
-    criteria = parse_criteria(text, "order.yml")
+    criteria = parse_criteria(text, "order.yml", shipped())
     assert criteria.gpu == "h100_sxm"
     assert criteria.not_shown
 
@@ -239,8 +246,7 @@ def test_what_another_call_measures_now_is_running_and_was_not_cut_off(
     run.write_host(replace(factories.record("n1", ()), state="partial", reason=UNDER_WAY))
 
     def status() -> str:
-        with pytest.raises(SystemExit):
-            program.run(["hwcheck", "accept", "status", "--hosts", "n1,"])
+        call(["accept", "status", "--hosts", "n1,"])
         out, said = capsys.readouterr()
         assert not said
         return " ".join(out.split())

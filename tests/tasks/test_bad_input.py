@@ -4,14 +4,16 @@ import getpass
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from fabric import Config
 from fabric.main import Fab
-from invoke import Program
 
-from hwcheck.tasks.command_line import Executor, commands, program
+from hwcheck.tasks.command_line import Executor, commands
+from hwcheck.tasks.program import run
+from hwcheck.tasks.root import call
 
 BIN = Path(sys.executable).parent
 CHECKOUT = Path(__file__).parents[2]
@@ -24,10 +26,12 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.chdir(tmp_path)
 
 
-def refuse(capfd: pytest.CaptureFixture[str], *argv: str, like: Program = program) -> str:
+def refuse(
+    capfd: pytest.CaptureFixture[str], *argv: str, start: Callable[[list[str]], object] = run
+) -> str:
     before = sorted(Path().rglob("*"))
     with pytest.raises(SystemExit) as ended:
-        like.run([str(like.name), *argv])
+        start([*argv])
     out, err = capfd.readouterr()
     assert ended.value.code == 2
     assert out == ""
@@ -40,7 +44,7 @@ def refuse(capfd: pytest.CaptureFixture[str], *argv: str, like: Program = progra
 def refuse_as_fab(capfd: pytest.CaptureFixture[str], *argv: str) -> str:
     """As `fab` does, with the commands of hwcheck and its executor."""
     fab = Fab(name="fab", namespace=commands(argv), executor_class=Executor, config_class=Config)
-    return refuse(capfd, *argv, like=fab)
+    return refuse(capfd, *argv, start=lambda words: fab.run(["fab", *words]))
 
 
 @pytest.mark.parametrize(
@@ -87,8 +91,11 @@ def refuse_as_fab(capfd: pytest.CaptureFixture[str], *argv: str) -> str:
             "--skip gate_proof: another flag asks for it; give one of them",
         ),
         (["--hosts", "good.yml", "--forks", "0"], "--forks 0: it takes a whole number from 1"),
-        (["--hosts", "good.yml", "--timeout", "soon"], "--timeout soon: it takes a whole number"),
-        (["--hosts", "good.yml", "--duration", "long"], "--duration long: it takes seconds, or"),
+        (["--hosts", "good.yml", "--timeout", "soon"], "--timeout soon: it takes seconds, or 45m"),
+        (
+            ["--hosts", "good.yml", "--duration", "long"],
+            "--duration long: it takes seconds, or 45",
+        ),
         (["--hosts", "good.yml", "--duration", "0.5"], "--duration 0.5: it takes seconds, or"),
         (["--hosts", "good.yml", "--duration", "8h"], "--duration: it goes with --profile burn_"),
         (
@@ -102,7 +109,7 @@ def refuse_as_fab(capfd: pytest.CaptureFixture[str], *argv: str) -> str:
         ),
         (
             ["--hosts", "good.yml", "--minbytes", "8M", "--maxbytes", "4M"],
-            "--minbytes 8M: it is more than --max",
+            "--minbytes 8 MiB: it is more than --maxbytes 4 MiB",
         ),
         (
             ["--hosts", "good.yml", "-b", "8M", "-e", "4M"],
@@ -183,7 +190,7 @@ def test_what_is_wrong_in_an_inventory_is_complained_of_at_once(
 ) -> None:
     Path("messy.yml").write_text(MISTAKES)
     with pytest.raises(SystemExit) as ended:
-        program.run(["hwcheck", "validate", "--hosts", "messy.yml"])
+        run(["validate", "--hosts", "messy.yml"])
     out, err = capfd.readouterr()
     assert (ended.value.code, out) == (2, "")
     starts = (
@@ -214,7 +221,7 @@ def test_so_it_is_by_other_commands_that_reach_hosts(
 ) -> None:
     Path("messy.yml").write_text(MISTAKES)
     with pytest.raises(SystemExit) as ended:
-        program.run(["hwcheck", *command, "--hosts", "messy.yml"])
+        run([*command, "--hosts", "messy.yml"])
     err = capfd.readouterr().err
     assert ended.value.code == 2
     assert "messy.yml: node[01,03-04]: hwcheck_gpu: unknown variable" in err
@@ -229,7 +236,7 @@ def test_what_keeps_slurm_from_being_asked_hides_no_mistake_of_an_inventory(
     words = ["train", "bench", "--launcher", "slurm", "--hosts"]
     for inventory, expected in (("messy.yml", "hwcheck_gpu: unknown"), ("n1,n2", "srun: not fou")):
         with pytest.raises(SystemExit) as ended:
-            program.run(["hwcheck", *words, inventory])
+            run([*words, inventory])
         assert (ended.value.code, expected in capfd.readouterr().err) == (2, True)
 
 
@@ -248,13 +255,35 @@ def test_what_keeps_slurm_from_being_asked_hides_no_mistake_of_an_inventory(
         (["report"], "report: run is missing; report --help says what it takes"),
         (
             ["validate", "--only", "driver", "--hosts"],
-            "hwcheck: --hosts: its value is missing; say --hosts V",
+            "hwcheck: --hosts: its value is missing; say --hosts INV",
         ),
         (["--help", "reprot"], "hwcheck: reprot: no such command; did you mean report?"),
-        (["validate", "--", "ls"], "hwcheck: -- ls: hwcheck runs no command of yours"),
-        (["-F", "xml", "--list"], "hwcheck: -F xml: it is one of flat, nested, json"),
-        (["--list", "nosuch"], "hwcheck: Sub-collection 'nosuch' not found!"),
-        (["-F", "xml"], "hwcheck: -F xml: it is one of flat, nested, json"),
+        (["validate", "--", "ls"], "hwcheck: ls: no such command; see --help"),
+        (["validate", "--force=yes"], "hwcheck: --force: it takes no value; leave the value out"),
+        (
+            ["validate", "--hosts", "--limit", "a"],
+            "hwcheck: --hosts: its value is missing; say --hosts INVENTORY, or see --help",
+        ),
+        (
+            ["validate", "--profile", "standart"],
+            "quick, standard, burn_in; did you mean standard?",
+        ),
+        (["validate", "--scope", "pair"], "--scope pair: no such scope; did you mean pairs?"),
+        (
+            ["validate", "--collectives", "allreduce"],
+            "--collectives allreduce: no such collective; did you mean all_reduce?",
+        ),
+        (
+            ["train", "bench", "--strategies", "zero2,dpp"],
+            "--strategies dpp: no such strategy; did you mean dp?",
+        ),
+        (["train", "bench", "--ranks", "2,0"], "--ranks 0: it takes a whole number from 1"),
+        (["sweep"], "hwcheck: sweep: action is missing; sweep --help says what it takes"),
+        (["sweep", "--hosts", "a"], "hwcheck: sweep: action is missing; sweep --help says"),
+        (["sweep", "relase"], "it is one of run, release, status, install, remove; did you mean r"),
+        (["site", "test"], "hwcheck: site test: name the site's folder with --site"),
+        (["--print-completion-script", "zhs"], "it is one of bash, zsh, fish; did you mean zsh?"),
+        (["report", "runs/x", "checks", "--hots"], "hwcheck: --hots: no such option of checks; d"),
     ],
 )
 def test_a_command_line_that_cannot_be_parsed(
@@ -326,7 +355,7 @@ def test_a_configuration_file_that_cannot_be_read(
     Path(".fabric.yaml").mkdir()
     said = refuse(capfd, "validate", "--hosts", "node01,", "--only", "driver")
     assert said.endswith(".fabric.yaml: Is a directory")
-    program.run(["hwcheck", "checks"], exit=False)
+    assert call(["checks"]) == 0
     assert capfd.readouterr().out, "what needs no SSH does not read it"
 
 
@@ -346,7 +375,7 @@ def test_options_of_fabric_that_are_not_used_are_said(
     monkeypatch.setenv("HOME", str(Path.cwd()))
     Path(".fabric.yaml").write_text("connect_kwargs: {key_filename: /mine}\n")
     argv = ["validate", "--hosts", "node01,", "--list-hosts"]
-    program.run(["hwcheck", *argv], exit=False)
+    assert call([*argv]) == 0
     said = capfd.readouterr().err
     done = fab(Path.cwd(), *argv)
     for text in (said, done.stderr):
@@ -367,7 +396,7 @@ def test_a_broken_ssh_configuration(
     assert said.startswith(f"hwcheck: node01: ssh configuration: {home}/config: line 2: Bad con")
     done = fab(Path.cwd(), "validate", "--hosts", "node01,", "--only", "driver")
     assert (done.returncode, done.stderr.strip()) == (2, said)
-    program.run(["hwcheck", "checks"], exit=False)
+    assert call(["checks"]) == 0
     assert capfd.readouterr().out, "what needs no SSH does not read it"
 
 

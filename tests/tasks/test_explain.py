@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.tasks.command_line import program
+from hwcheck.tasks.root import call
 from tests.explain.matrices import gpus, square, tabs
 from tests.node.nccl_tests import logs
 from tests.node.nccl_tests.logs import FOOTER, MIB, header, row, started
@@ -28,14 +28,11 @@ def started_program(folder: Path, *words: str) -> subprocess.CompletedProcess[st
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run it in this process, which has loaded what the program imports."""
-    argv = ["hwcheck", "explain", *words]
-    code, out, err = 0, StringIO(), StringIO()
+    argv = ["explain", *words]
+    out, err = StringIO(), StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.chdir(folder)
-        try:
-            program.run(argv)
-        except SystemExit as ended:
-            code = int(ended.code or 0)
+        code = call(argv)
     return subprocess.CompletedProcess(argv, code, out.getvalue(), err.getvalue())
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.tasks.command_line import program
+from hwcheck.tasks.program import run
 from tests.history.conftest import NIGHTS, SWAP, planted, run_id
 
 __all__ = ["planted"]
@@ -27,7 +27,7 @@ def typed(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str
     """Return exit code, stdout and stderr of a command line."""
     code = 0
     try:
-        program.run(["hwcheck", *argv])
+        run([*argv])
     except SystemExit as ended:
         code = int(ended.code or 0)
     out, err = capsys.readouterr()
@@ -57,7 +57,7 @@ def typed(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str
         (["history", "--delete", "--keep", "0"], "--keep 0: it takes a whole number from 1"),
         (["compare", "x", "y"], "x: no such run in the history"),
         (["compare", run_id(0), run_id(99)], f"{run_id(99)}: no such run in the history; did you"),
-        (["compare", run_id(0)], "compare: later is missing; compare --help says"),
+        (["compare", run_id(0)], "compare: name two runs, or one run and --last green"),
         (["compare", run_id(0), "--last", "red"], "--last red: it is one of green"),
         (["compare", run_id(0), run_id(1), "--last", "green"], "name two runs, or one run and"),
         (["compare", run_id(0), "--last", "green"], "has a green run before it"),

@@ -23,7 +23,7 @@ from hwcheck.sweep import state as sweep_state
 from hwcheck.sweep.state import FOLDER, Lock, SweepState, key_of, read_state, write_state
 from hwcheck.sweep.units import UnitFolder
 from hwcheck.tasks import sweep, sweep_run
-from hwcheck.tasks.command_line import program
+from hwcheck.tasks.program import run
 from tests.small_disk import fill
 
 CHECKS = ("file_systems", "host_memory")
@@ -44,7 +44,7 @@ all:
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sweep, "checks_of", lambda level: CHECKS)
+    monkeypatch.setattr(sweep, "checks_of", lambda level, every: CHECKS)
     inventory("{}")
 
 
@@ -55,7 +55,7 @@ def inventory(terms: str, name: str = "cluster.yml") -> None:
 def typed(capfd: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
     code = 0
     try:
-        program.run(["hwcheck", "sweep", *argv])
+        run(["sweep", *argv])
     except SystemExit as ended:
         code = int(ended.code or 0)
     out, err = capfd.readouterr()
@@ -169,14 +169,15 @@ REFUSED = [
         ["go", "--hosts", "cluster.yml"],
         "sweep go: it is one of run, release, status, install, remove",
     ),
-    ([*RUN, "--budget", "soon"], "--budget 'soon' is no time such as 45m, 2h or 7d"),
-    ([*RUN, "--budget", "2"], "--budget '2' is no time"),
+    ([*RUN, "--budget", "soon"], "--budget soon: it takes seconds, or 45m, 8h, 7d, 4w"),
+    ([*RUN, "--budget", "2"], "a budget of 2s is too short for one visit: at minutes"),
     ([*RUN, "--budget", "20s"], "a budget of 20s is too short for one visit: at minutes"),
     ([*RUN, "--max-unavailable", "0"], "--max-unavailable '0' is neither a count (3)"),
     ([*RUN, "--max-unavailable", "200%"], "--max-unavailable '200%' is neither a count"),
     ([*RUN, "--max-unavailable", "5%"], "max-unavailable 5% of 3 hosts is none; say a count"),
     (["run", "--hosts", "cluster.yml", "--level", "daily"], "--level daily: it is one of"),
     ([*RUN, "--out", ""], "--out is empty"),
+    ([*RUN, "-f", "2", "--max-unavailable", "2"], "--forks: it is --max-unavailable with a count"),
     ([*RUN, "--at", "02:30"], "--at: it goes with sweep install"),
     (
         ["status", "--hosts", "cluster.yml", "--budget", "2h"],
@@ -184,7 +185,7 @@ REFUSED = [
     ),
     (["status", "--hosts", "cluster.yml", "--dry-run"], "--dry-run: it goes with sweep run"),
     (["install", "--hosts", "cluster.yml", "--at", "25:00"], "--at '25:00' is no time of day"),
-    (["install", "--hosts", "cluster.yml", "--randomize", "30"], "--randomize '30' is no time"),
+    (["install", "--hosts", "cluster.yml", "--randomize", "0"], "--randomize 0: it takes seconds"),
     (["install", "--hosts", "cluster.yml", "--randomize", "13h"], "--randomize: at most 12h"),
     (
         ["install", "--hosts", "cluster.yml", "--run-as", "nobody-here"],
@@ -328,7 +329,7 @@ def test_a_disk_that_fills_up_amid_a_sweep_loses_no_host(
     (path,) = small_disk.glob("runs-minutes/*")
     assert read_run(path).meta.finished == ""
     (small_disk / "filler").unlink()
-    monkeypatch.setattr(sweep_run, "show", lambda path, **words: 0)  # its reports take more room
+    monkeypatch.setattr(sweep_run, "show", lambda *what, **how: 0)  # its reports take more room
     code, _, err = typed(capfd, *RUN, "--out", str(runs))
     assert "was cut off; what it measured:" in err
     run = read_run(path)

@@ -179,6 +179,19 @@ def test_what_it_prints_and_keeps_is_taken_again(
     assert ask("--limit", "@runs/latest/retry", "--list-hosts") == (0, "away2\naway3\n")
 
 
+def test_a_plan_says_what_is_asked_that_is_unusual(ask: Callable[..., tuple[int, str]]) -> None:
+    words = ("--only", "gpu_count", "--dry-run")
+    _, usual = ask(*words)
+    _, other = ask(*words, "--force", "--load-dtype", "fp32", "-e", "a=hunter2")
+    lines = [line for line in usual.splitlines() if line.startswith("asked: ")]
+    named = ["profile quick", "duration 20 s", "load_dtype auto", "engine torch"]
+    assert lines == [f"asked: {text}" for text in named]
+    assert set(other.splitlines()) - set(usual.splitlines()) == {
+        "asked: force yes",
+        "asked: load_dtype fp32",
+    }
+
+
 def test_a_plan_says_how_long_it_takes_and_what_it_needs(
     tmp_path: Path, ask: Callable[..., tuple[int, str]]
 ) -> None:

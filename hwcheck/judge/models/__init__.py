@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from importlib import resources
 from typing import Any
 
@@ -23,9 +24,10 @@ __all__ = [
     "Joined",
     "Model",
     "ModelFigure",
-    "model_of",
-    "models",
+    "Models",
     "parse",
+    "read",
+    "shipped",
 ]
 
 UNITS = {
@@ -49,47 +51,56 @@ PART_OF_A_GPU = re.compile(r"\bMIG\b|\bGRID\b|-\d+[ABCQ]\d?\Z")
 they have the device id of the whole board and not its figures."""
 
 
-@lru_cache(maxsize=1024)
-def model_of(name: str, device_id: str = "", subsystem_id: str = "") -> Model | None:
-    """Return the model of a GPU that NVML names so, None where it is not known.
+@dataclass(frozen=True)
+class Models:
+    """Every model, by the names of their files; those of a site come last."""
 
-    The ids are NVML's (``0x233510DE``, ``0x18BE10DE``), or empty texts. Boards of one name differ,
-    so a GPU with another PCI device id than those of its name is of another model; and a name that
-    is not known ("NVIDIA Graphics Device") is looked up by the ids.
-    """
-    device, subsystem = _hexadecimal(DEVICE_ID, device_id), _hexadecimal(SUBSYSTEM_ID, subsystem_id)
-    by_id = _by_pci_id().get(f"{device}:{subsystem}") or _by_pci_id().get(device)
-    named = _by_name().get(name, ())
-    if by_id and (by_id in named or (not named and not PART_OF_A_GPU.search(name))):
-        return by_id
-    fitting = [model for model in named if not device or device in model.devices]
-    return fitting[0] if len(fitting) == 1 else None
+    every: tuple[Model, ...]
 
+    def of(self, name: str, device_id: str = "", subsystem_id: str = "") -> Model | None:
+        """Return the model of a GPU that NVML names so, None where it is not known.
 
-SITE: tuple[Model, ...] = ()
-"""The models of the site in use (``hwcheck.site``)."""
+        The ids are NVML's (``0x233510DE``, ``0x18BE10DE``), or empty texts. Boards of one name
+        differ, so a GPU with another PCI device id than those of its name is of another model; and
+        a name that is not known ("NVIDIA Graphics Device") is looked up by the ids.
+        """
+        device = _hexadecimal(DEVICE_ID, device_id)
+        subsystem = _hexadecimal(SUBSYSTEM_ID, subsystem_id)
+        by_id = self._by_pci_id.get(f"{device}:{subsystem}") or self._by_pci_id.get(device)
+        named = self._by_name.get(name, ())
+        if by_id and (by_id in named or (not named and not PART_OF_A_GPU.search(name))):
+            return by_id
+        fitting = [model for model in named if not device or device in model.devices]
+        return fitting[0] if len(fitting) == 1 else None
 
+    @cached_property
+    def by_id(self) -> Mapping[str, Model]:
+        """The models by their ids, which are the names of their files."""
+        return {model.id: model for model in self.every}
 
-def set_site(added: tuple[Model, ...]) -> None:
-    """Have these models beside ours from now on, and none that were set before."""
-    global SITE
-    SITE = added
-    for remembered in (model_of, _by_name, _by_pci_id):
-        remembered.cache_clear()
+    @cached_property
+    def _by_name(self) -> Mapping[str, tuple[Model, ...]]:
+        by_name: dict[str, tuple[Model, ...]] = {}
+        for model in self.every:
+            for name in model.names:
+                by_name[name] = (*by_name.get(name, ()), model)
+        return by_name
 
-
-def models() -> tuple[Model, ...]:
-    """Return every model, by the names of their files; those of the site come last."""
-    return (*shipped(), *SITE)
+    @cached_property
+    def _by_pci_id(self) -> Mapping[str, Model]:
+        return {pci_id: model for model in self.every for pci_id in model.pci_ids}
 
 
 @cache
-def shipped() -> tuple[Model, ...]:
-    """Return our models, by the names of their files."""
+def shipped() -> Models:
+    """Return our models."""
     folder = resources.files("hwcheck.judge.models")
     files = sorted(file.name for file in folder.iterdir() if file.name.endswith(".yml"))
-    return tuple(
-        read(file.removesuffix(".yml"), folder.joinpath(file).read_text("utf-8")) for file in files
+    return Models(
+        tuple(
+            read(file.removesuffix(".yml"), folder.joinpath(file).read_text("utf-8"))
+            for file in files
+        )
     )
 
 
@@ -116,17 +127,3 @@ def _busbw(data: Mapping[str, Any]) -> Busbw:
 def _hexadecimal(form: re.Pattern[str], text: str) -> str:
     match = form.match(text)
     return match.group(1).lower() if match else ""
-
-
-@cache
-def _by_name() -> Mapping[str, tuple[Model, ...]]:
-    by_name: dict[str, tuple[Model, ...]] = {}
-    for model in models():
-        for name in model.names:
-            by_name[name] = (*by_name.get(name, ()), model)
-    return by_name
-
-
-@cache
-def _by_pci_id() -> Mapping[str, Model]:
-    return {pci_id: model for model in models() for pci_id in model.pci_ids}

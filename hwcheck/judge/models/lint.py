@@ -14,7 +14,7 @@ from statistics import median
 
 import yaml
 
-from hwcheck.judge.models import UNITS, Model, ModelFigure, models, read
+from hwcheck.judge.models import UNITS, Model, ModelFigure, read, shipped
 from hwcheck.judge.models.hardware import CHIPS, LEAST_SUSTAINED, MOST_SUSTAINED, Chip
 from hwcheck.judge.models.lint_busbw import busbw_problems
 from hwcheck.judge.models.lint_text import has_word, is_source, quoted_share
@@ -206,7 +206,7 @@ def check(paths: Sequence[Path]) -> list[str]:
             added.append(read(path.stem, path.read_text("utf-8")))
         except (yaml.YAMLError, TypeError, KeyError, AttributeError, ValueError) as error:
             mistakes.append(f"{path.stem}: {' '.join(str(error).split())}")
-    by_id = {model.id: model for model in (*models(), *added)}
+    by_id = {model.id: model for model in (*shipped().every, *added)}
     everything = tuple(by_id.values())
     for model in everything:
         try:

@@ -4,28 +4,44 @@ from __future__ import annotations
 
 import importlib
 from functools import lru_cache
-from typing import Dict, Optional, Sequence, Tuple
+from typing import Dict, Iterable, Optional, Sequence, Tuple
 
-from hwcheck.node.check import Check
+from hwcheck.node.check import Check, Metric
 
 ON_DEMAND = ("dcgm_diag", "gate_proof")
 """Checks that run only where a flag names them: one takes hours, the other is about hwcheck."""
 
-SITE: Dict[str, Check] = {}
-"""The checks of the site in use, by id (``hwcheck.site``); on a node they lie among ours."""
-
 
 def load(names: Optional[Sequence[str]] = None) -> Dict[str, Check]:
-    """Return the checks of these names, or every check, by its id.
+    """Return the checks of these names, or every check, by its id and ``in_order``.
+
+    Raises ImportError for a name that no check has. On a node a site's checks lie among ours.
+    """
+    return in_order(_imported(name) for name in (listing() if names is None else names))
+
+
+def in_order(checks: Iterable[Check]) -> Dict[str, Check]:
+    """Return checks by id, in the order in which they run.
 
     Checks that load the node come after the others: what is measured at idle must be measured
     before them. Of these the collectives come first, and those that look back on all of it are the
-    last. Raises ImportError for a name that no check has.
+    last.
     """
-    wanted = [*listing(), *SITE] if names is None else names
-    registered = [SITE[name] if name in SITE else _imported(name) for name in wanted]
-    registered.sort(key=_order)
-    return {check.id: check for check in registered}
+    return {check.id: check for check in sorted(checks, key=_order)}
+
+
+def telling(fact: str) -> Tuple[Check, Metric]:
+    """Return the check and the metric that tell a fact of a host or GPU (``Metric.fact``).
+
+    Raises KeyError for one that none tells.
+    """
+    return _telling()[fact]
+
+
+@lru_cache(maxsize=None)
+def _telling() -> Dict[str, Tuple[Check, Metric]]:
+    every = load(listing())
+    return {m.fact: (check, m) for check in every.values() for m in check.metrics if m.fact}
 
 
 def _order(check: Check) -> Tuple[bool, bool, bool, str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Iterator, Union
 
-from hwcheck.node.check import Node
 from hwcheck.node.collective.leg_checks import collective_check, timed
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Leg, Sample
 
 

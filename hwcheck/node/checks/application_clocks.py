@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Remedy, check
 from hwcheck.node.gpus import where_supported
 from hwcheck.node.limits import Equal, FromSample
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 SOURCE = (
@@ -29,12 +30,14 @@ SOURCE = (
                 ),
             ),
             required=True,
+            setting=True,
         ),
         Metric(
             "application_clock_graphics_default_mhz",
             "MHz",
             "core clock that it comes with",
             required=True,
+            setting=True,
         ),
         Metric(
             "application_clock_memory_mhz",
@@ -48,12 +51,14 @@ SOURCE = (
                 ),
             ),
             required=True,
+            setting=True,
         ),
         Metric(
             "application_clock_memory_default_mhz",
             "MHz",
             "memory clock that it comes with",
             required=True,
+            setting=True,
         ),
     ],
     remedy=Remedy(
@@ -65,6 +70,8 @@ SOURCE = (
     ),
     per_gpu=True,
     optional="clocks that an application can set",
+    group="power, clocks",
+    follows=("driver",),
 )
 def application_clocks(node: Node) -> Iterator[Sample]:
     """Compare the clocks that applications get with those that each board comes with.

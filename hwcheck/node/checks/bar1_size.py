@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Tuple
 
-from hwcheck.node.check import (
-    CouldNotMeasure,
-    Gpu,
-    Metric,
-    Node,
-    NodeHost,
-    NotApplicable,
-    Remedy,
-    check,
-)
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.gpus import Survey, mig_is_on
 from hwcheck.node.limits import AtLeast, FromSample
+from hwcheck.node.node import Gpu, Node, NodeHost
 from hwcheck.node.pcie import has_c2c
 from hwcheck.node.wire import Sample
 
@@ -51,6 +43,8 @@ NO_ACCESS = ("CNS", "GNS", "TNS", "NS")
         command="nvidia-smi -q -d MEMORY && sudo lspci -vv -d 10de: | grep -A3 'Resizable BAR'",
     ),
     optional="peers or RDMA devices that reach GPUs over PCIe",
+    group="GPUs",
+    follows=("gpu_count", "infiniband_ports", "mig", "nvlink_state", "virtualization"),
 )
 def bar1_size(node: Node) -> Iterator[Sample]:
     """Compare the window into each GPU's memory (BAR1) with the memory behind it.

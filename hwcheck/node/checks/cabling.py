@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.limits import AtMost
+from hwcheck.node.node import Node
 from hwcheck.node.reasons import NO_PERMISSION
 from hwcheck.node.wire import Sample
+
+NEIGHBOR = Metric("neighbor", "", "what a port is cabled to: the switch, and the port there")
 
 
 @check(
@@ -17,7 +20,7 @@ from hwcheck.node.wire import Sample
             "ports",
             "ports that say what they are cabled to",
         ),
-        Metric("neighbor", "", "what a port is cabled to: the switch, and the port there"),
+        NEIGHBOR,
         Metric(
             "ports_at_this_end",
             "ports",
@@ -40,6 +43,8 @@ from hwcheck.node.wire import Sample
     ),
     gpu=False,
     optional="ports whose neighbors can be asked",
+    group="network",
+    stage="inventory",
 )
 def cabling(node: Node) -> Iterator[Sample]:
     """Read which port of which switch each port is cabled to.

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, List, NamedTuple
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, NodeHost, NotApplicable, Remedy, check
+from hwcheck.node.check import (
+    IDLE_LINK,
+    OWN_MAXIMUM,
+    CouldNotMeasure,
+    Metric,
+    NotApplicable,
+    Remedy,
+    check,
+)
 from hwcheck.node.limits import AtLeast, FromSample, like_most
+from hwcheck.node.node import Node, NodeHost
 from hwcheck.node.pcie import Card, cards
 from hwcheck.node.reasons import together
 from hwcheck.node.wire import Sample
@@ -33,8 +42,15 @@ LEAST_ALIKE = 2
                 ),
             ),
             required=True,
+            varies=OWN_MAXIMUM,
         ),
-        Metric("card_link_width_max", "lanes", "lanes that both ends have", required=True),
+        Metric(
+            "card_link_width_max",
+            "lanes",
+            "lanes that both ends have",
+            required=True,
+            setting=True,
+        ),
         Metric(
             "card_link_generation",
             "",
@@ -48,6 +64,7 @@ LEAST_ALIKE = 2
                 ),
             ),
             required=True,
+            varies=IDLE_LINK,
         ),
         Metric(
             "card_link_generation_max",
@@ -86,6 +103,8 @@ LEAST_ALIKE = 2
         "$c/device/max_link_width $c/device/max_link_speed); done",
     ),
     optional="RDMA cards and declared NVMe drives",
+    group="network",
+    follows=("infiniband_ports", "virtualization"),
 )
 def card_links(node: Node) -> Iterator[Sample]:
     """Compare the PCIe link of each RDMA card with what both its ends can do.

@@ -5,20 +5,35 @@ from __future__ import annotations
 from statistics import median
 from typing import Iterator, List, Optional
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check
 from hwcheck.node.gpus import NO_VGPU
 from hwcheck.node.limits import AtLeast, FromSample
 from hwcheck.node.load.records import SW_POWER_CAP
 from hwcheck.node.load.summary import LEAST_SAMPLES, Loaded, peers_metric, percent, with_peers
+from hwcheck.node.node import Node
 from hwcheck.node.quantities import Clocks
 from hwcheck.node.wire import Sample
 
 APPLICATION = "NVML API Reference Guide, nvmlDeviceGetApplicationsClock"
 
 
+APPLICATION_SM_CLOCK_MHZ = Metric(
+    "application_sm_clock_mhz",
+    "MHz",
+    "core clock that applications get",
+    of_some="of a GPU that the driver's power cap leaves alone for a while",
+)
+
+
 @check(
     metrics=[
-        Metric("sm_clock_mhz", "MHz", "median in the steady part of the load", required=True),
+        Metric(
+            "sm_clock_mhz",
+            "MHz",
+            "median in the steady part of the load",
+            required=True,
+            drawn_as="SM clock under load",
+        ),
         Metric(
             "uncapped_sm_clock_mhz",
             "MHz",
@@ -35,8 +50,9 @@ APPLICATION = "NVML API Reference Guide, nvmlDeviceGetApplicationsClock"
                     confidence="derived",
                 ),
             ),
+            of_some="of a GPU that the driver's power cap leaves alone for a while",
         ),
-        Metric("application_sm_clock_mhz", "MHz", "core clock that applications get"),
+        APPLICATION_SM_CLOCK_MHZ,
         Metric(
             "memory_clock_mhz",
             "MHz",
@@ -75,6 +91,8 @@ APPLICATION = "NVML API Reference Guide, nvmlDeviceGetApplicationsClock"
     load=True,
     per_gpu=True,
     optional=NO_VGPU,
+    group="power, clocks",
+    follows=("gpu_count", "mig", "virtualization"),
 )
 def clocks_under_load(node: Node) -> Iterator[Sample]:
     """Compare the clocks of each GPU at work with what it was set to and with its neighbors.

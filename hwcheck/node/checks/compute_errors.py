@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, List, Mapping
 
-from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import BY_RUN, WITHOUT_MIG, CouldNotMeasure, Metric, Remedy, check, in_words
 from hwcheck.node.limits import AtMost, Equal, like_most
 from hwcheck.node.load.summary import Loaded, kinds, load_of, per_loaded_gpu
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 REPRODUCIBLE = (
@@ -34,9 +35,16 @@ SILENT = (
             "whether its first product is that of more than half of the node's GPUs of its kind; "
             "not sent where it is the only one",
             (Equal(True, source=REPRODUCIBLE),),
+            of_some="goes by its power limit and by the product that it was given",
         ),
-        Metric("meaning", "", "who disagrees with whom"),
-        Metric("products", "products", "products that were compared", required=True),
+        in_words("who disagrees with whom"),
+        Metric(
+            "products",
+            "products",
+            "products that were compared",
+            required=True,
+            varies=BY_RUN,
+        ),
         Metric("product", "", "what was multiplied by what", required=True),
         Metric(
             "digest",
@@ -56,6 +64,7 @@ SILENT = (
     load=True,
     per_gpu=True,
     optional=WITHOUT_MIG,
+    group="GPUs",
 )
 def compute_errors(node: Node) -> Iterator[Sample]:
     """Compare the results of all products bit for bit, over time and between GPUs.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Remedy, check
 from hwcheck.node.gpus import where_supported
 from hwcheck.node.limits import Equal, FromInventory
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 MODES = "NVML API Reference Guide, nvmlComputeMode_t: "
@@ -60,6 +61,7 @@ MODES = "NVML API Reference Guide, nvmlComputeMode_t: "
     ),
     per_gpu=True,
     optional="GPUs that have a compute mode",
+    group="GPUs",
 )
 def compute_mode(node: Node) -> Iterator[Sample]:
     """Read which processes each GPU lets compute.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator, List
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, NodeHost, NotApplicable, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.limits import Equal, like_most
+from hwcheck.node.node import Node, NodeHost
 from hwcheck.node.wire import Sample
 
 FOLDERS = (
@@ -73,6 +74,8 @@ NAMED = 3
         command="nvidia-ctk cdi list; ls -lL /usr/lib/*/libcuda.so.1 /usr/lib/*/libnvidia-ml.so.1",
     ),
     optional="a container runtime declared",
+    group="software",
+    varies="goes by what the inventory declares",
 )
 def container_files(node: Node) -> Iterator[Sample]:
     """Look whether the libraries that the container runtime mounts are there and hold something.

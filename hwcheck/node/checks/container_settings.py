@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator, Optional
 
-from hwcheck.node.check import Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import Metric, NotApplicable, Remedy, check
 from hwcheck.node.limits import AtLeast, Equal, like_most
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 MIB = 1 << 20
@@ -89,6 +90,7 @@ DEFAULTS = "docker run reference, defaults of a container (64 MiB of /dev/shm)"
         command="docker info; cat /etc/docker/daemon.json; containerd config dump",
     ),
     optional="a container runtime with a file of its own, declared",
+    group="software",
 )
 def container_settings(node: Node) -> Iterator[Sample]:
     """Read what docker, containerd or podman gives to every container unless it asks otherwise.

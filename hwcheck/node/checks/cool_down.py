@@ -5,10 +5,11 @@ from __future__ import annotations
 from statistics import median
 from typing import Iterator, List
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import BY_RUN, CouldNotMeasure, Metric, Remedy, check
 from hwcheck.node.gpus import NO_VGPU
 from hwcheck.node.limits import AtLeast, FromSample
 from hwcheck.node.load.summary import Loaded, per_loaded_board
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 AROUND_S = 2.0
@@ -35,8 +36,15 @@ LEAST_COOLING_S = 5.0
                 ),
             ),
             required=True,
+            low_is_bad=True,
         ),
-        Metric("cool_down_s", "s", "how long the cool-down was watched", required=True),
+        Metric(
+            "cool_down_s",
+            "s",
+            "how long the cool-down was watched",
+            required=True,
+            varies=BY_RUN,
+        ),
         Metric("power_after_w", "W", "power at the end of the cool-down"),
     ],
     remedy=Remedy(
@@ -50,6 +58,7 @@ LEAST_COOLING_S = 5.0
     load=True,
     per_gpu=True,
     optional=NO_VGPU,
+    group="heat",
 )
 def cool_down(node: Node) -> Iterator[Sample]:
     """Watch whether the temperature of each GPU falls once the load has ended.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import Metric, NotApplicable, Remedy, check
 from hwcheck.node.limits import AtMost, like_most
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 SCALING_ANYWAY = ("intel_pstate", "amd-pstate-epp", "amd_pstate_epp")
@@ -65,6 +66,8 @@ and amd-pstate, active mode)."""
         role="system_tuning",
     ),
     optional="a kernel that controls CPU frequencies",
+    group="host",
+    follows=("virtualization",),
 )
 def cpu_governor(node: Node) -> Iterator[Sample]:
     """Count the CPUs by frequency driver and governor.

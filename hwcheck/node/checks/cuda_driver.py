@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Remedy, check
 from hwcheck.node.limits import Equal, FromInventory, like_most
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 
@@ -37,6 +38,8 @@ from hwcheck.node.wire import Sample
         command="nvidia-smi | grep 'CUDA Version'; ldconfig -p | grep libcuda",
         role="nvidia_driver",
     ),
+    group="software",
+    stage="inventory",
 )
 def cuda_driver(node: Node) -> Iterator[Sample]:
     """Read which CUDA version the driver runs at most.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, Iterator, List, Tuple
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Grounds, Metric, Remedy, check, in_words
 from hwcheck.node.limits import AtMost
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 SOURCE = (
@@ -32,6 +33,11 @@ TEXT = 160
             "tests of DCGM that a GPU, or the node, failed",
             (AtMost(SOURCE, fail=0),),
             required=True,
+            proof=Grounds(
+                "a test of NVIDIA's diagnostic (dcgmi diag) fails",
+                "NVIDIA DCGM, Diagnostic Errors: severities isolate, triage and reset; NVIDIA RMA "
+                "Process; NVIDIA GPU Debug Guidelines",
+            ),
         ),
         Metric(
             "warned_tests",
@@ -41,7 +47,7 @@ TEXT = 160
         ),
         Metric("passed_tests", "tests", "tests that were passed", required=True),
         Metric("skipped_tests", "tests", "tests that DCGM has no figures for on this board"),
-        Metric("meaning", "", "what DCGM says of what it did not pass"),
+        in_words("what DCGM says of what it did not pass"),
         Metric("dcgm_version", "", "the version that says so"),
     ],
     remedy=Remedy(
@@ -57,6 +63,8 @@ TEXT = 160
     load=True,
     per_gpu=True,
     optional="DCGM",
+    group="GPUs",
+    stage="dcgm",
 )
 def dcgm_diag(node: Node) -> Iterator[Sample]:
     """Run ``dcgmi diag -r 4`` where DCGM is installed, and read what it says of each GPU.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Metric, Node, NodeHost, Remedy, check
+from hwcheck.node.check import BY_USE, Metric, Remedy, check
 from hwcheck.node.gpus import one_by_one
 from hwcheck.node.limits import AtLeast, Equal
+from hwcheck.node.node import Node, NodeHost
 from hwcheck.node.wire import Sample
 
 GIB = float(1 << 30)
@@ -29,6 +30,7 @@ GIB = float(1 << 30)
                 ),
             ),
             required=True,
+            varies=BY_USE,
         ),
         Metric(
             "tmp_read_only",
@@ -51,6 +53,7 @@ GIB = float(1 << 30)
         fix="find what fills it and delete it, or move it to another file system",
         command="df -h / /tmp ~; sudo du -xh --max-depth=2 / | sort -h | tail",
     ),
+    group="host",
 )
 def disk_free(node: Node) -> Iterator[Sample]:
     """Read what is free in the home folder, in /tmp and in the root file system.

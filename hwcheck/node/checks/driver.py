@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import TIMED, CouldNotMeasure, Metric, Remedy, Varies, check
 from hwcheck.node.limits import Equal, FromInventory, FromSample, like_most
+from hwcheck.node.node import Node
 from hwcheck.node.reasons import UNREADABLE
 from hwcheck.node.wire import Sample
 
@@ -13,6 +14,35 @@ INIT = "NVML API Reference Guide, nvmlInit_v2: what it returns when the driver c
 
 OTHERS = ("nouveau", "nova_core", "nova-core", "nova")
 """The kernel's own drivers; vfio-pci is how a GPU is given to a guest."""
+
+
+DRIVER_VERSION = Metric(
+    "driver_version",
+    "",
+    "version of the loaded kernel module; NVML's where a container hides the module",
+    (
+        Equal(
+            FromInventory("driver_version"),
+            source="the inventory's hwcheck_driver_version",
+            confidence="inventory",
+        ),
+        like_most(
+            "NVIDIA driver, user mode libraries and fabric manager go by one version, and "
+            "jobs move between nodes; a fault that comes with a version is found only "
+            "where the others have one version"
+        ),
+    ),
+    fact="driver",
+)
+
+
+NVML_STATUS = Metric(
+    "nvml_status", "", "ok, or NVML's own error", (Equal("ok", source=INIT),), required=True
+)
+
+NVML_STATUS_CODE = Metric(
+    "nvml_status_code", "", "the code of that error, by which its cause is told"
+)
 
 
 @check(
@@ -24,10 +54,8 @@ OTHERS = ("nouveau", "nova_core", "nova-core", "nova")
             (Equal(True, source=INIT + " (NVML_ERROR_DRIVER_NOT_LOADED)"),),
             required=True,
         ),
-        Metric(
-            "nvml_status", "", "ok, or NVML's own error", (Equal("ok", source=INIT),), required=True
-        ),
-        Metric("nvml_status_code", "", "the code of that error, by which its cause is told"),
+        NVML_STATUS,
+        NVML_STATUS_CODE,
         Metric(
             "kernel_driver",
             "",
@@ -40,23 +68,7 @@ OTHERS = ("nouveau", "nova_core", "nova-core", "nova")
                 ),
             ),
         ),
-        Metric(
-            "driver_version",
-            "",
-            "version of the loaded kernel module; NVML's where a container hides the module",
-            (
-                Equal(
-                    FromInventory("driver_version"),
-                    source="the inventory's hwcheck_driver_version",
-                    confidence="inventory",
-                ),
-                like_most(
-                    "NVIDIA driver, user mode libraries and fabric manager go by one version, and "
-                    "jobs move between nodes; a fault that comes with a version is found only "
-                    "where the others have one version"
-                ),
-            ),
-        ),
+        DRIVER_VERSION,
         Metric(
             "nvml_driver_version",
             "",
@@ -68,6 +80,7 @@ OTHERS = ("nouveau", "nova_core", "nova-core", "nova")
                     "(NVML_ERROR_LIB_RM_VERSION_MISMATCH): the libraries must match the module",
                 ),
             ),
+            varies=Varies("as driver_version", hosts=False, neighbors=False),
         ),
     ],
     remedy=Remedy(
@@ -78,6 +91,10 @@ OTHERS = ("nouveau", "nova_core", "nova-core", "nova")
         command="cat /proc/driver/nvidia/version; nvidia-smi; dkms status",
         role="nvidia_driver",
     ),
+    group="software",
+    explains_silence=True,
+    stage="inventory",
+    beside=TIMED,
 )
 def driver(node: Node) -> Iterator[Sample]:
     """Read the driver's version from the kernel and from NVML, and whether both work.

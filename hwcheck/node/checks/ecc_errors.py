@@ -4,30 +4,34 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import BY_AGE, Grounds, Metric, Remedy, check
 from hwcheck.node.gpus import where_supported
-from hwcheck.node.limits import AtMost, Equal
+from hwcheck.node.limits import OFTEN, AtMost, Equal
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 HOUR_S = 3600.0
 TOTALS = "NVML API Reference Guide, nvmlDeviceGetTotalEccErrors"
 
 
+ECC_UNCORRECTED_VOLATILE = Metric(
+    "ecc_uncorrected_volatile",
+    "errors",
+    "errors that could not be corrected, since the driver was loaded",
+    (
+        AtMost(
+            TOTALS + " (NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC); NVIDIA "
+            "Xid catalog, Xid 48: a double bit error ends the work that meets it",
+            fail=0,
+        ),
+    ),
+    required=True,
+)
+
+
 @check(
     metrics=[
-        Metric(
-            "ecc_uncorrected_volatile",
-            "errors",
-            "errors that could not be corrected, since the driver was loaded",
-            (
-                AtMost(
-                    TOTALS + " (NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC); NVIDIA "
-                    "Xid catalog, Xid 48: a double bit error ends the work that meets it",
-                    fail=0,
-                ),
-            ),
-            required=True,
-        ),
+        ECC_UNCORRECTED_VOLATILE,
         Metric(
             "ecc_corrected_volatile",
             "errors",
@@ -43,6 +47,7 @@ TOTALS = "NVML API Reference Guide, nvmlDeviceGetTotalEccErrors"
                 ),
             ),
             required=True,
+            past=OFTEN,
         ),
         Metric(
             "ecc_corrected_per_hour",
@@ -56,12 +61,14 @@ TOTALS = "NVML API Reference Guide, nvmlDeviceGetTotalEccErrors"
             "errors",
             "uncorrectable errors in the board's life",
             required=True,
+            varies=BY_AGE,
         ),
         Metric(
             "ecc_corrected_aggregate",
             "errors",
             "corrected errors in the board's life",
             required=True,
+            varies=BY_AGE,
         ),
         Metric(
             "sram_threshold_exceeded",
@@ -74,6 +81,10 @@ TOTALS = "NVML API Reference Guide, nvmlDeviceGetTotalEccErrors"
                     "Exceeded); NVML API Reference Guide, nvmlDeviceGetSramEccErrorStatus",
                 ),
             ),
+            proof=Grounds(
+                "SRAM failed oftener than its threshold",
+                "NVIDIA GPU Memory Error Management, RMA Policy Thresholds for Row-Remapping",
+            ),
         ),
     ],
     remedy=Remedy(
@@ -84,6 +95,9 @@ TOTALS = "NVML API Reference Guide, nvmlDeviceGetTotalEccErrors"
         command="nvidia-smi -q -d ECC,ROW_REMAPPER",
     ),
     optional="ECC that is switched on",
+    group="GPU memory",
+    follows=("ecc_mode",),
+    proof="readings",
 )
 def ecc_errors(node: Node) -> Iterator[Sample]:
     """Read ECC's counters since the driver was loaded and over the life of each board.

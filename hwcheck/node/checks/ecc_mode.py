@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Remedy, check
 from hwcheck.node.gpus import where_supported
 from hwcheck.node.limits import Equal, like_most
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 
@@ -60,6 +61,7 @@ from hwcheck.node.wire import Sample
     ),
     per_gpu=True,
     optional="ECC",
+    group="GPU memory",
 )
 def ecc_mode(node: Node) -> Iterator[Sample]:
     """Read whether ECC is on, was switched by somebody, or is about to change.

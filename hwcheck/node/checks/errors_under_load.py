@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, List
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.limits import AtMost
 from hwcheck.node.load.summary import Loaded, load_of, per_loaded_gpu
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 COUNTERS = {
@@ -70,6 +71,8 @@ COUNTERS = {
     load=True,
     per_gpu=True,
     optional="counters of memory errors and PCIe replays",
+    group="GPUs",
+    follows=("gpu_count", "mig", "virtualization"),
 )
 def errors_under_load(node: Node) -> Iterator[Sample]:
     """Count the memory errors and PCIe replays that the collectives and the load added.

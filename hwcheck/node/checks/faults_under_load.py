@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Dict, Iterator, List, Tuple
 
 from hwcheck.node import xids
-from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check, in_words
 from hwcheck.node.gpus import per_gpu
 from hwcheck.node.limits import AtMost, Equal
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.quantities import GpuEvent, Reported
 from hwcheck.node.reasons import together
 from hwcheck.node.wire import Sample
@@ -92,7 +93,7 @@ LOST = "NVML API Reference Guide, nvmlReturn_t: NVML_ERROR_GPU_IS_LOST, NVML_ERR
             ),
         ),
         Metric(OTHER, "events", "events that ask for nothing, or follow another"),
-        Metric("meaning", "", "what the event means and asks for"),
+        in_words("what the event means and asks for"),
         Metric("heard_from", "", "who could be listened to: the kernel log, NVML's events"),
         Metric(
             "gpu_answer_after_load",
@@ -112,6 +113,7 @@ LOST = "NVML API Reference Guide, nvmlReturn_t: NVML_ERROR_GPU_IS_LOST, NVML_ERR
     after_load=True,
     per_gpu=True,
     optional="a load of the GPUs in this visit",
+    group="GPUs",
 )
 def faults_under_load(node: Node) -> Iterator[Sample]:
     """Read what the driver reported since this visit began to load the GPUs.

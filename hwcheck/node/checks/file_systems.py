@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Iterator, Optional, Sequence, Set
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, NodeHost, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check
 from hwcheck.node.host.facts import Mount
 from hwcheck.node.limits import Equal, like_most
+from hwcheck.node.node import Node, NodeHost
 from hwcheck.node.wire import Sample
 
 WRITTEN = ("/", "/tmp", "/var")  # noqa: S108
@@ -60,6 +61,7 @@ XFS = re.compile(
         "error|nvme|EXT4-fs error|XFS.*shutting down'",
     ),
     gpu=False,
+    group="host",
 )
 def file_systems(node: Node) -> Iterator[Sample]:
     """Read whether the file systems of the root, /tmp, /var and the home folder take writes.

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from typing import Iterator, List
 
-from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Remedy, check, in_words
 from hwcheck.node.collective import gates
 from hwcheck.node.limits import Equal
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 SOURCE = "a control that must fail: a gate that was never seen to fire proves nothing when silent"
 
 
+GATE_FIRED = Metric(
+    "gate_fired",
+    "",
+    "whether a leg that was broken on purpose was found to be broken",
+    (Equal(True, SOURCE, confidence="derived"),),
+    required=True,
+)
+MEANING = in_words("what the gate said of that leg")
+GATE_ABSENT = Metric("gate_absent", "", "why a gate cannot be proven on this node")
+
+
 @check(
     metrics=[
-        Metric(
-            "gate_fired",
-            "",
-            "whether a leg that was broken on purpose was found to be broken",
-            (Equal(True, SOURCE, confidence="derived"),),
-            required=True,
-        ),
-        Metric("meaning", "", "what the gate said of that leg"),
-        Metric("gate_absent", "", "why a gate cannot be proven on this node"),
+        GATE_FIRED,
+        MEANING,
+        GATE_ABSENT,
     ],
     remedy=Remedy(
         cause="hwcheck does not notice on this node what it is there to notice, so what it says "
@@ -35,6 +41,8 @@ SOURCE = "a control that must fail: a gate that was never seen to fire proves no
     gpu=False,
     load=True,
     optional=WITHOUT_MIG,
+    group="collectives",
+    stage="prove",
 )
 def gate_proof(node: Node) -> Iterator[Sample]:
     """Break collectives on purpose and see that each break is noticed.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator, List
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check
 from hwcheck.node.limits import Equal, FromInventory, FromSample, like_most
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 DECLARED = Equal(
@@ -15,27 +16,35 @@ NVML_COUNT = "NVML API Reference Guide, nvmlDeviceGetCount_v2 and nvmlDeviceGetH
 BUS = "PCI devices of vendor 10de and class 0300 or 0302 in /sys/bus/pci/devices"
 
 
+PCI_GPUS = Metric(
+    "pci_gpus",
+    "GPUs",
+    "NVIDIA GPUs on the PCI bus",
+    (DECLARED, like_most(BUS + "; nodes with the same model are built alike")),
+)
+NVML_GPUS = Metric(
+    "nvml_gpus",
+    "GPUs",
+    "GPUs that NVML can open",
+    (Equal(FromSample("pci_gpus"), source="%s, against %s" % (NVML_COUNT, BUS)), DECLARED),
+)
+SEEN_BY_NVML = Metric(
+    "seen_by_nvml",
+    "",
+    "whether NVML can open the GPU at this PCI address",
+    (Equal(True, source="%s, against %s" % (NVML_COUNT, BUS)),),
+)
+CONTAINER_GPUS = Metric(
+    "container_gpus", "GPUs", "GPUs that NVML can open in this container", (DECLARED,)
+)
+
+
 @check(
     metrics=[
-        Metric(
-            "pci_gpus",
-            "GPUs",
-            "NVIDIA GPUs on the PCI bus",
-            (DECLARED, like_most(BUS + "; nodes with the same model are built alike")),
-        ),
-        Metric(
-            "nvml_gpus",
-            "GPUs",
-            "GPUs that NVML can open",
-            (Equal(FromSample("pci_gpus"), source="%s, against %s" % (NVML_COUNT, BUS)), DECLARED),
-        ),
-        Metric(
-            "seen_by_nvml",
-            "",
-            "whether NVML can open the GPU at this PCI address",
-            (Equal(True, source="%s, against %s" % (NVML_COUNT, BUS)),),
-        ),
-        Metric("container_gpus", "GPUs", "GPUs that NVML can open in this container", (DECLARED,)),
+        PCI_GPUS,
+        NVML_GPUS,
+        SEEN_BY_NVML,
+        CONTAINER_GPUS,
     ],
     remedy=Remedy(
         cause="a GPU fell off the bus, is held by another driver, or did not come up at boot",
@@ -43,6 +52,8 @@ BUS = "PCI devices of vendor 10de and class 0300 or 0302 in /sys/bus/pci/devices
         "not bring the GPU back, then reseat the board or have it replaced",
         command="lspci -k -d 10de: && nvidia-smi -L",
     ),
+    group="GPUs",
+    stage="inventory",
 )
 def gpu_count(node: Node) -> Iterator[Sample]:
     """Count the GPUs on the PCI bus and in NVML, and find the ones that NVML cannot open.

@@ -5,28 +5,31 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.node import xids
-from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check
 from hwcheck.node.gpus import per_gpu
 from hwcheck.node.limits import Equal
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
+
+GPU_ANSWER = Metric(
+    "gpu_answer",
+    "",
+    "ok, or NVML's words for a GPU that nothing can be asked of",
+    (
+        Equal(
+            "ok",
+            source="NVML API Reference Guide, nvmlReturn_t: NVML_ERROR_GPU_IS_LOST (the "
+            "GPU has fallen off the bus or has otherwise become inaccessible) and "
+            "NVML_ERROR_RESET_REQUIRED",
+        ),
+    ),
+    required=True,
+)
 
 
 @check(
     metrics=[
-        Metric(
-            "gpu_answer",
-            "",
-            "ok, or NVML's words for a GPU that nothing can be asked of",
-            (
-                Equal(
-                    "ok",
-                    source="NVML API Reference Guide, nvmlReturn_t: NVML_ERROR_GPU_IS_LOST (the "
-                    "GPU has fallen off the bus or has otherwise become inaccessible) and "
-                    "NVML_ERROR_RESET_REQUIRED",
-                ),
-            ),
-            required=True,
-        ),
+        GPU_ANSWER,
         Metric(
             "recovery_action",
             "",
@@ -60,6 +63,8 @@ from hwcheck.node.wire import Sample
         command="nvidia-smi -L; dmesg | grep -E 'NVRM: Xid.*: (79|119|154)'",
     ),
     per_gpu=True,
+    group="GPUs",
+    stage="inventory",
 )
 def gpu_lost(node: Node) -> Iterator[Sample]:
     """Ask each GPU for a value that only the chip itself can give, and each device for its vendor.

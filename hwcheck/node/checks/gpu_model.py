@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, NamedTuple, Optional
 
-from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check
 from hwcheck.node.gpus import Survey, majority
 from hwcheck.node.limits import Equal, FromInventory, FromSample, like_most
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 GIB = float(1 << 30)
@@ -64,6 +65,9 @@ class _Kind(NamedTuple):
         command="nvidia-smi -L && lspci -nn -d 10de:",
     ),
     per_gpu=True,
+    group="GPUs",
+    explains_silence=True,
+    stage="inventory",
 )
 def gpu_model(node: Node) -> Iterator[Sample]:
     """Read the model of each GPU, and hold it against the inventory and the rest of the node.

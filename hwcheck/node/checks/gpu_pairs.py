@@ -5,29 +5,92 @@ from __future__ import annotations
 from statistics import median
 from typing import Dict, Iterator, List, Sequence, Tuple
 
-from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.interconnect import Interconnect
-from hwcheck.node.limits import AtLeast, Equal
+from hwcheck.node.limits import AtLeast, Equal, Steady
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.pairs.records import CHECK_OFF, PairCopy, PairsRun
 from hwcheck.node.wire import DRIVER_ANSWERS, Sample
+
+P2P_STATE = Metric(
+    "p2p_state",
+    "",
+    "done, or hang: the copy stood still and its process was killed",
+    (
+        Equal(
+            "done",
+            "a healthy pair ends every copy; hangs of single pairs: NVIDIA/nccl#606, "
+            "NVIDIA/nccl-tests#117",
+        ),
+    ),
+    required=True,
+)
+P2P_ACCESS = Metric("p2p_access", "", "whether CUDA grants the first GPU the second's memory")
+P2P_WRONG_ELEMENTS = Metric(
+    "p2p_wrong_elements",
+    "elements",
+    "32-bit integers that did not arrive as they were sent, worked out on the far side",
+    (
+        Equal(
+            0,
+            "a copy is exact; one that is granted, ends well and is not whole: "
+            "NVIDIA/open-gpu-kernel-modules#1257",
+        ),
+    ),
+    required=True,
+)
+P2P_COPY_GBPS = Metric(
+    "p2p_copy_gbps",
+    "GB/s",
+    "the best copy to the second GPU, nothing else under way",
+    past=Steady(-1, ratio=True, scatter=0.01, least=0.05),
+)
+P2P_PERCENT_OF_ALIKE = Metric(
+    "p2p_percent_of_alike",
+    "%",
+    "that copy, in % of the median of the pairs with the same way between them",
+    (
+        AtLeast(
+            "derived: pairs with the same way have the same links; access control on a "
+            "switch halves it (local-inference-lab/rtx6kpro), a lost NVLink of 4 takes a "
+            "quarter, a narrower PCIe link half",
+            warn=80,
+            confidence="derived",
+        ),
+    ),
+)
+P2P_CONCURRENT_PERCENT = Metric(
+    "p2p_concurrent_percent",
+    "%",
+    "that, in % of what a link that all these pairs shared would leave to each",
+    (
+        AtLeast(
+            "derived: n copies that share a link get 1/n of it each, and half of that "
+            "behind switches in a row; a published collapse: 2.7 to 7 of 50 GB/s "
+            "(local-inference-lab/rtx6kpro, hardware/collapse-report.md)",
+            warn=40,
+            confidence="derived",
+        ),
+    ),
+)
+DRIVER_ANSWERS_METRIC = Metric(
+    "driver_answers",
+    "",
+    "whether the driver answers within a bound after a copy stood still",
+    (
+        Equal(
+            True,
+            "a driver that hangs with a GPU hangs until a reboot; NVIDIA/nccl-tests#117",
+            confidence="published",
+        ),
+    ),
+)
 
 
 @check(
     metrics=[
-        Metric(
-            "p2p_state",
-            "",
-            "done, or hang: the copy stood still and its process was killed",
-            (
-                Equal(
-                    "done",
-                    "a healthy pair ends every copy; hangs of single pairs: NVIDIA/nccl#606, "
-                    "NVIDIA/nccl-tests#117",
-                ),
-            ),
-            required=True,
-        ),
-        Metric("p2p_access", "", "whether CUDA grants the first GPU the second's memory"),
+        P2P_STATE,
+        P2P_ACCESS,
         Metric(
             "p2p_refused_by_cuda",
             "",
@@ -56,61 +119,12 @@ from hwcheck.node.wire import DRIVER_ANSWERS, Sample
             ),
         ),
         Metric("p2p_check_off", "", "value of %s, where it is set" % CHECK_OFF),
-        Metric(
-            "p2p_wrong_elements",
-            "elements",
-            "32-bit integers that did not arrive as they were sent, worked out on the far side",
-            (
-                Equal(
-                    0,
-                    "a copy is exact; one that is granted, ends well and is not whole: "
-                    "NVIDIA/open-gpu-kernel-modules#1257",
-                ),
-            ),
-            required=True,
-        ),
-        Metric("p2p_copy_gbps", "GB/s", "the best copy to the second GPU, nothing else under way"),
-        Metric(
-            "p2p_percent_of_alike",
-            "%",
-            "that copy, in % of the median of the pairs with the same way between them",
-            (
-                AtLeast(
-                    "derived: pairs with the same way have the same links; access control on a "
-                    "switch halves it (local-inference-lab/rtx6kpro), a lost NVLink of 4 takes a "
-                    "quarter, a narrower PCIe link half",
-                    warn=80,
-                    confidence="derived",
-                ),
-            ),
-        ),
+        P2P_WRONG_ELEMENTS,
+        P2P_COPY_GBPS,
+        P2P_PERCENT_OF_ALIKE,
         Metric("p2p_concurrent_gbps", "GB/s", "the same while disjoint pairs of all GPUs copy"),
-        Metric(
-            "p2p_concurrent_percent",
-            "%",
-            "that, in % of what a link that all these pairs shared would leave to each",
-            (
-                AtLeast(
-                    "derived: n copies that share a link get 1/n of it each, and half of that "
-                    "behind switches in a row; a published collapse: 2.7 to 7 of 50 GB/s "
-                    "(local-inference-lab/rtx6kpro, hardware/collapse-report.md)",
-                    warn=40,
-                    confidence="derived",
-                ),
-            ),
-        ),
-        Metric(
-            "driver_answers",
-            "",
-            "whether the driver answers within a bound after a copy stood still",
-            (
-                Equal(
-                    True,
-                    "a driver that hangs with a GPU hangs until a reboot; NVIDIA/nccl-tests#117",
-                    confidence="published",
-                ),
-            ),
-        ),
+        P2P_CONCURRENT_PERCENT,
+        DRIVER_ANSWERS_METRIC,
     ],
     remedy=Remedy(
         cause="peer access that is granted and does not work: PCIe ACS or an IOMMU that redirects "
@@ -123,6 +137,7 @@ from hwcheck.node.wire import DRIVER_ANSWERS, Sample
     ),
     load=True,
     optional="a second GPU, none of them with MIG",
+    group="NVLink, P2P",
 )
 def gpu_pairs(node: Node) -> Iterator[Sample]:
     """Copy from each GPU of the node to each other one, and look at what arrives.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Iterator
 
-from hwcheck.node.check import Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import Metric, NotApplicable, Remedy, check
 from hwcheck.node.limits import Equal, like_most
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 GRACE = re.compile(r"\b(?:GH200|GB[23]00)\b")
@@ -67,6 +68,7 @@ TRANSLATES = "DMA"
         "numactl --hardware",
     ),
     optional="a virtual machine on Grace",
+    group="GPUs",
 )
 def grace_guest(node: Node) -> Iterator[Sample]:
     """Read whether a guest on Grace was given ATS, command queues of the SMMU and GPU memory.

@@ -4,31 +4,36 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Remedy, check
 from hwcheck.node.gpus import NO_VGPU
-from hwcheck.node.limits import AtLeast, FromModel
+from hwcheck.node.limits import AtLeast, FromModel, Steady
 from hwcheck.node.load.summary import Loaded, peers_metric, percent, with_peers
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
+
+COPY_GBPS = Metric(
+    "copy_gbps",
+    "GB/s",
+    "bytes read and written by a copy within the GPU's memory",
+    (
+        AtLeast(
+            "hwcheck/judge/models, each with its source: what a copy within the memory of "
+            "the model reaches. derived: library, size and ECC move it by some %",
+            fail=0.8,
+            warn=0.9,
+            of=FromModel("memory_gbps"),
+            confidence="derived",
+        ),
+    ),
+    required=True,
+    past=Steady(-1, ratio=True, scatter=0.003, least=0.02),
+    drawn_as="GPU memory, copies",
+)
 
 
 @check(
     metrics=[
-        Metric(
-            "copy_gbps",
-            "GB/s",
-            "bytes read and written by a copy within the GPU's memory",
-            (
-                AtLeast(
-                    "hwcheck/judge/models, each with its source: what a copy within the memory of "
-                    "the model reaches. derived: library, size and ECC move it by some %",
-                    fail=0.8,
-                    warn=0.9,
-                    of=FromModel("memory_gbps"),
-                    confidence="derived",
-                ),
-            ),
-            required=True,
-        ),
+        COPY_GBPS,
         peers_metric(
             "copy_percent_of_peers",
             "the same",
@@ -48,6 +53,7 @@ from hwcheck.node.wire import Sample
     load=True,
     per_gpu=True,
     optional=NO_VGPU,
+    group="GPU memory",
 )
 def hbm_bandwidth(node: Node) -> Iterator[Sample]:
     """Hold the bandwidth of a copy within each GPU's memory against model and neighbors.

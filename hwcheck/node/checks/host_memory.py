@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.node.check import BY_USE, Metric, Remedy, check
 from hwcheck.node.limits import AbovePeers, AtLeast, AtMost, FromSample
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 GIB = float(1 << 30)
@@ -54,7 +55,13 @@ GIB = float(1 << 30)
                 ),
             ),
         ),
-        Metric("swap_used_gib", "GiB", "memory that is swapped out to a disk", required=True),
+        Metric(
+            "swap_used_gib",
+            "GiB",
+            "memory that is swapped out to a disk",
+            required=True,
+            varies=BY_USE,
+        ),
         Metric(
             "swap_used_percent",
             "%",
@@ -69,6 +76,7 @@ GIB = float(1 << 30)
                 ),
             ),
             required=True,
+            varies=BY_USE,
         ),
     ],
     remedy=Remedy(
@@ -81,6 +89,7 @@ GIB = float(1 << 30)
         "cat /proc/swaps; ps -eo rss,user,args --sort=-rss | head; df -t tmpfs",
     ),
     gpu=False,
+    group="host",
 )
 def host_memory(node: Node) -> Iterator[Sample]:
     """Read the memory of the host, how it lies on the NUMA nodes, and how much of it is in use.

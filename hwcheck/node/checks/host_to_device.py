@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Node, check
+from hwcheck.node.check import check
 from hwcheck.node.gpus import NO_VGPU
 from hwcheck.node.load.pcie_copy import REMEDY, copies, metrics
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 
 @check(
-    metrics=metrics("to_device_gbps", "from the host to the GPU"),
+    metrics=metrics("to_device_gbps", "from the host to the GPU", "host to GPU"),
     remedy=REMEDY,
     load=True,
     per_gpu=True,
     optional=NO_VGPU,
+    group="PCIe",
 )
 def host_to_device(node: Node) -> Iterator[Sample]:
     """Hold the copy of pinned memory to each GPU against what its PCIe link can carry.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check
 from hwcheck.node.limits import AtMost, like_most
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 GIB = float(1 << 30)
@@ -47,6 +48,7 @@ GIB = float(1 << 30)
         command="grep -i huge /proc/meminfo; cat /sys/kernel/mm/transparent_hugepage/enabled",
         role="system_tuning",
     ),
+    group="host",
 )
 def hugepages(node: Node) -> Iterator[Sample]:
     """Read how much memory is set aside as huge pages and whether anything uses it.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Iterator, Optional
 
-from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.gpus import Survey, mig_is_on
 from hwcheck.node.host.imex import IN_LIST
 from hwcheck.node.limits import AtLeast, Equal
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.reasons import NO_PERMISSION
 from hwcheck.node.wire import Sample
 
@@ -72,6 +73,7 @@ NO_CLUSTER = "the GPUs' fabric does not span hosts (no cluster UUID)"
         role="nvidia_imex",
     ),
     optional="an NVLink fabric over several hosts",
+    group="NVLink, P2P",
 )
 def imex(node: Node) -> Iterator[Sample]:
     """Read whether IMEX runs, has a channel, and lists this host.

@@ -4,10 +4,29 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, List
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import (
+    BY_AGE,
+    BY_TRAFFIC,
+    TIMED,
+    CouldNotMeasure,
+    Metric,
+    NotApplicable,
+    Remedy,
+    check,
+)
 from hwcheck.node.gpus import AnswerOfKind, among_equals, middle
 from hwcheck.node.host.facts import RdmaPort
-from hwcheck.node.limits import AtLeast, AtMost, Equal, FromInventory, FromSample, like_most
+from hwcheck.node.limits import (
+    OFTEN,
+    RARE,
+    AtLeast,
+    AtMost,
+    Equal,
+    FromInventory,
+    FromSample,
+    like_most,
+)
+from hwcheck.node.node import Node
 from hwcheck.node.ports import near_gpus, sites
 from hwcheck.node.reasons import IDLE_CARDS, NO_PERMISSION
 from hwcheck.node.wire import Sample
@@ -48,6 +67,18 @@ COUNTED = {
 }
 """Counters of a port by name: unit and meaning (see hwcheck/node/host/rdma.py)."""
 
+OF_TRAFFIC = (
+    *("out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "rnr_nak_retry_err"),
+    *("out_of_buffer", "roce_adp_retrans", "roce_slow_restart", "np_ecn_marked_roce_packets"),
+    "rp_cnp_handled",
+)
+FLAPS = "link_downed"
+"""``port_flaps`` counts these where the kernel log has them, with the times."""
+PAST = {
+    **dict.fromkeys(("link_downed", "link_error_recovery"), RARE),
+    **dict.fromkeys(("symbol_error", "port_rcv_errors", "local_link_integrity_errors"), OFTEN),
+}
+
 OF_4_BITS = ("local_link_integrity_errors", "excessive_buffer_overrun_errors")
 SHORT = AtMost(
     "NVIDIA NVSentinel, NIC health monitor, link counter detection: any is fatal while it watches, "
@@ -76,6 +107,48 @@ RATES = {
 """Metric of the rate, and the hours that it is taken over at least. The counters begin with the
 driver or a reset of the port. When that was the kernel does not say, but not before the boot, so a
 rate since boot is never too high."""
+
+
+LINKED_STATE = Metric(
+    "linked_state",
+    "",
+    "logical state of a port whose physical link is up",
+    (
+        Equal(
+            ACTIVE,
+            source=IBTA + "port states: only a port that the subnet manager has made "
+            "active carries data",
+        ),
+    ),
+)
+PORT_RATE_GBPS = Metric(
+    "port_rate_gbps",
+    "Gb/s",
+    "rate of the port; 1e9 bit/s",
+    (like_most(ABI + "rate" + SAME_PORT, alike="board_id"),),
+)
+LINK_LAYER = Metric(
+    "link_layer",
+    "",
+    "InfiniBand or Ethernet",
+    (like_most(ABI + "link_layer" + SAME_PORT, alike="board_id"),),
+    required=True,
+)
+FIRMWARE = Metric(
+    "firmware",
+    "",
+    "firmware of the device",
+    (
+        like_most(DESIGN + "take the same firmware, on whichever node", alike="board_id"),
+        Equal(
+            FromSample("firmware_of_most"),
+            source=DESIGN + "take the same firmware",
+            confidence="derived",
+            otherwise="warn",
+        ),
+    ),
+    required=True,
+)
 
 
 @check(
@@ -133,18 +206,7 @@ rate since boot is never too high."""
                 ),
             ),
         ),
-        Metric(
-            "linked_state",
-            "",
-            "logical state of a port whose physical link is up",
-            (
-                Equal(
-                    ACTIVE,
-                    source=IBTA + "port states: only a port that the subnet manager has made "
-                    "active carries data",
-                ),
-            ),
-        ),
+        LINKED_STATE,
         Metric(
             "port_lanes",
             "lanes",
@@ -158,12 +220,7 @@ rate since boot is never too high."""
                 ),
             ),
         ),
-        Metric(
-            "port_rate_gbps",
-            "Gb/s",
-            "rate of the port; 1e9 bit/s",
-            (like_most(ABI + "rate" + SAME_PORT, alike="board_id"),),
-        ),
+        PORT_RATE_GBPS,
         Metric(
             "rate_told",
             "",
@@ -184,29 +241,9 @@ rate since boot is never too high."""
                 ),
             ),
         ),
-        Metric(
-            "link_layer",
-            "",
-            "InfiniBand or Ethernet",
-            (like_most(ABI + "link_layer" + SAME_PORT, alike="board_id"),),
-            required=True,
-        ),
+        LINK_LAYER,
         Metric("board_id", "", "design of the card by its maker (PSID)"),
-        Metric(
-            "firmware",
-            "",
-            "firmware of the device",
-            (
-                like_most(DESIGN + "take the same firmware, on whichever node", alike="board_id"),
-                Equal(
-                    FromSample("firmware_of_most"),
-                    source=DESIGN + "take the same firmware",
-                    confidence="derived",
-                    otherwise="warn",
-                ),
-            ),
-            required=True,
-        ),
+        FIRMWARE,
         Metric(
             "firmware_of_most",
             "",
@@ -297,7 +334,15 @@ rate since boot is never too high."""
             for name, (metric, most) in FULL.items()
         ),
         *(
-            Metric(name, unit, meaning, (SHORT,) if name in OF_4_BITS else ())
+            Metric(
+                name,
+                unit,
+                meaning,
+                (SHORT,) if name in OF_4_BITS else (),
+                varies=BY_AGE if name == FLAPS else BY_TRAFFIC if name in OF_TRAFFIC else None,
+                past=PAST.get(name),
+                follows=("port_flaps",) if name == FLAPS else (),
+            )
             for name, (unit, meaning) in COUNTED.items()
         ),
     ],
@@ -310,6 +355,8 @@ rate since boot is never too high."""
         command="ibstat; rdma link; mlxlink -d mlx5_0 -c",
     ),
     optional="RDMA devices",
+    group="network",
+    beside=TIMED,
 )
 def infiniband_ports(node: Node) -> Iterator[Sample]:
     """Read state, rate, firmware and error counters of every RDMA port.

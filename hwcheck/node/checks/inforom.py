@@ -4,10 +4,31 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Tuple
 
-from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Remedy, check
 from hwcheck.node.gpus import AnswerOfKind, Survey, among_equals, of_kind
 from hwcheck.node.limits import Equal, FromSample, like_most
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
+
+INFOROM_IMAGE = Metric(
+    "inforom_image",
+    "",
+    "version of the infoROM image",
+    (
+        Equal(
+            FromSample("inforom_image_of_most"),
+            source="derived from NVML API Reference Guide, "
+            "nvmlDeviceGetInforomImageVersion: boards of one model and PCI subsystem id "
+            "take the same image",
+            confidence="derived",
+            otherwise="warn",
+        ),
+        like_most(
+            "NVML API Reference Guide, nvmlDeviceGetInforomImageVersion: boards of one "
+            "model and PCI subsystem id take the same image, on whichever node"
+        ),
+    ),
+)
 
 
 @check(
@@ -24,25 +45,7 @@ from hwcheck.node.wire import Sample
                 ),
             ),
         ),
-        Metric(
-            "inforom_image",
-            "",
-            "version of the infoROM image",
-            (
-                Equal(
-                    FromSample("inforom_image_of_most"),
-                    source="derived from NVML API Reference Guide, "
-                    "nvmlDeviceGetInforomImageVersion: boards of one model and PCI subsystem id "
-                    "take the same image",
-                    confidence="derived",
-                    otherwise="warn",
-                ),
-                like_most(
-                    "NVML API Reference Guide, nvmlDeviceGetInforomImageVersion: boards of one "
-                    "model and PCI subsystem id take the same image, on whichever node"
-                ),
-            ),
-        ),
+        INFOROM_IMAGE,
         Metric("inforom_image_of_most", "", "image that most boards of this kind have here"),
     ],
     remedy=Remedy(
@@ -53,6 +56,8 @@ from hwcheck.node.wire import Sample
     ),
     per_gpu=True,
     optional="an infoROM that can be read",
+    group="GPUs",
+    stage="inventory",
 )
 def inforom(node: Node) -> Iterator[Sample]:
     """Verify the checksums of each board's infoROM, and compare its version.

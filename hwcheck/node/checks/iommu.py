@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Metric, Node, NodeHost, Remedy, check
+from hwcheck.node.check import Metric, Remedy, check
 from hwcheck.node.gpus import one_by_one
 from hwcheck.node.limits import Equal
+from hwcheck.node.node import Node, NodeHost
 from hwcheck.node.pcie import need_peers
 from hwcheck.node.wire import Sample
 
@@ -52,6 +53,8 @@ PASSTHROUGH = ("", "identity")
         role="pcie_p2p",
     ),
     optional="traffic between devices that it could redirect",
+    group="PCIe",
+    follows=("gpu_count", "infiniband_ports", "virtualization"),
 )
 def iommu(node: Node) -> Iterator[Sample]:
     """Read the mode of the IOMMU and the kind of domain that each GPU is in.

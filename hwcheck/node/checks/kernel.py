@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Remedy, check
 from hwcheck.node.limits import Equal, FromInventory, like_most
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 
@@ -27,6 +28,7 @@ from hwcheck.node.wire import Sample
                 ),
             ),
             required=True,
+            fact="kernel",
         ),
     ],
     remedy=Remedy(
@@ -34,6 +36,8 @@ from hwcheck.node.wire import Sample
         fix="install the same kernel on all nodes of a kind, and reboot",
         command="uname -r",
     ),
+    group="software",
+    stage="inventory",
 )
 def kernel(node: Node) -> Iterator[Sample]:
     """Record the release of the running kernel.

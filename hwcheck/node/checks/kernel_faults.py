@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Dict, Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check, in_words
 from hwcheck.node.kernel_faults import DAY_S, KINDS, WORDS, faults
+from hwcheck.node.node import Node
 from hwcheck.node.reasons import LOG_LOST
 from hwcheck.node.wire import Sample
 
@@ -22,7 +23,7 @@ from hwcheck.node.wire import Sample
             )
             for kind in KINDS
         ),
-        Metric("meaning", "", "what it means, and the kernel's latest line"),
+        in_words("what it means, and the kernel's latest line"),
     ],
     remedy=Remedy(
         cause="a part of the machine that fails or is too warm: memory, processor, network card, "
@@ -32,6 +33,8 @@ from hwcheck.node.wire import Sample
         command="sudo dmesg --ctime | grep -E 'Hardware Error|EDAC|mce:|mlx5_core|DMAR|AMD-Vi|"
         "nvme|I/O error|blocked for|lockup|BUG|Oops'",
     ),
+    group="GPUs",
+    proof="events",
 )
 def kernel_faults(node: Node) -> Iterator[Sample]:
     """Read what the kernel wrote of memory, processors, network cards, drives and of itself.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import Metric, NotApplicable, Remedy, check
 from hwcheck.node.limits import Equal
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 
@@ -37,6 +38,8 @@ from hwcheck.node.wire import Sample
         role="rdma",
     ),
     optional="RDMA devices",
+    group="host",
+    follows=("infiniband_ports",),
 )
 def memlock(node: Node) -> Iterator[Sample]:
     """Read how much memory this login may lock.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Remedy, check
 from hwcheck.node.gpus import where_supported
 from hwcheck.node.limits import Equal, like_most
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 
@@ -46,6 +47,8 @@ from hwcheck.node.wire import Sample
     ),
     per_gpu=True,
     optional="GPUs that can be split",
+    group="GPUs",
+    explains_silence=True,
 )
 def mig(node: Node) -> Iterator[Sample]:
     """Read whether MIG splits each GPU into instances, and whether a change waits for a reset.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.collective.nccl_diag import (
     CUT,
     DRIVER,
@@ -17,17 +17,55 @@ from hwcheck.node.collective.nccl_diag import (
     read,
 )
 from hwcheck.node.limits import Equal
+from hwcheck.node.node import Node
 from hwcheck.node.reasons import UNREADABLE, Reason
 from hwcheck.node.wire import Sample
 
 VERIFIED = "verified"
 NO_P2P = "NCCL uses no P2P between these GPUs"
+
+
+def _ras_metric(name: str, words: str) -> Metric:
+    return Metric(
+        name,
+        "",
+        "ok, or what NCCL's RAS diagnostics complain of: %s" % words,
+        (
+            Equal(
+                FINE,
+                "NCCL User Guide, Troubleshooting, RAS, RAS Diagnostics; NVIDIA/nccl "
+                "src/ras/diagnostics_checks.cc, which has the words",
+                otherwise="warn",
+            ),
+        ),
+    )
+
+
+RAS_ECC = _ras_metric("ras_ecc", "memory errors that could not be corrected")
+RAS_NVLINK = _ras_metric("ras_nvlink", "NVLinks that are inactive, or more of them on some ranks")
 RAS_METRICS = {
-    "ras_inventory": (INVENTORY, "another number or model of GPUs from rank to rank"),
-    "ras_driver": (DRIVER, "another CUDA driver version from rank to rank"),
-    "ras_ecc": (ECC, "memory errors that could not be corrected"),
-    "ras_nvlink": (NVLINK, "NVLinks that are inactive, or more of them on some ranks"),
+    INVENTORY: _ras_metric("ras_inventory", "another number or model of GPUs from rank to rank"),
+    DRIVER: _ras_metric("ras_driver", "another CUDA driver version from rank to rank"),
+    ECC: RAS_ECC,
+    NVLINK: RAS_NVLINK,
 }
+
+
+DIAG_P2P = Metric(
+    "diag_p2p",
+    "",
+    "verified, or what failed between the two GPUs in NCCL's words; of the node where NCCL "
+    "tests some pairs only, and does not name them",
+    (
+        Equal(
+            VERIFIED,
+            "NCCL User Guide, Troubleshooting, Diagnostics: a failure is one of the "
+            "system; NVIDIA/nccl src/diagnostics/p2p.cc, which has the words",
+            otherwise="warn",
+        ),
+    ),
+    required=True,
+)
 
 
 @check(
@@ -38,37 +76,8 @@ RAS_METRICS = {
             "ordered pairs of GPUs between which NCCL wrote and read",
             required=True,
         ),
-        Metric(
-            "diag_p2p",
-            "",
-            "verified, or what failed between the two GPUs in NCCL's words; of the node where NCCL "
-            "tests some pairs only, and does not name them",
-            (
-                Equal(
-                    VERIFIED,
-                    "NCCL User Guide, Troubleshooting, Diagnostics: a failure is one of the "
-                    "system; NVIDIA/nccl src/diagnostics/p2p.cc, which has the words",
-                    otherwise="warn",
-                ),
-            ),
-            required=True,
-        ),
-        *(
-            Metric(
-                metric,
-                "",
-                "ok, or what NCCL's RAS diagnostics complain of: %s" % words,
-                (
-                    Equal(
-                        FINE,
-                        "NCCL User Guide, Troubleshooting, RAS, RAS Diagnostics; NVIDIA/nccl "
-                        "src/ras/diagnostics_checks.cc, which has the words",
-                        otherwise="warn",
-                    ),
-                ),
-            )
-            for metric, (_, words) in RAS_METRICS.items()
-        ),
+        DIAG_P2P,
+        *RAS_METRICS.values(),
     ],
     remedy=Remedy(
         cause="a way between two GPUs that the driver grants and that does not carry data, or "
@@ -80,6 +89,7 @@ RAS_METRICS = {
     ),
     load=True,
     optional="P2P between GPUs without MIG, and NCCL %d.%d or newer" % SINCE,
+    group="collectives",
 )
 def nccl_diagnostics(node: Node) -> Iterator[Sample]:
     """Run what NCCL has to look at the ways between GPUs itself.
@@ -103,9 +113,9 @@ def nccl_diagnostics(node: Node) -> Iterator[Sample]:
     unused = report.active and not (report.untested or _tested(report))
     if unused and set(report.ras.values()) <= {FINE}:
         raise NotApplicable(NO_P2P)
-    for metric, (name, _) in RAS_METRICS.items():
+    for name, metric in RAS_METRICS.items():
         if name in report.ras:
-            yield Sample(metric, report.ras[name][:CUT])
+            yield Sample(metric.name, report.ras[name][:CUT])
     if unused:  # what RAS complains of is said nevertheless
         raise CouldNotMeasure(NO_P2P)
     if report.active:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Remedy, check
 from hwcheck.node.limits import Equal
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 GUIDE = "NCCL User Guide, Environment Variables, section Debugging"
@@ -57,6 +58,7 @@ TEXT_LIMIT = 200
         command="env | grep ^NCCL_; grep -H NCCL_ /etc/nccl.conf ~/.nccl.conf /etc/environment "
         "/etc/profile.d/*.sh",
     ),
+    group="collectives",
 )
 def nccl_environment(node: Node) -> Iterator[Sample]:
     """List every NCCL_* variable that a job of this login would find, with its origin.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import Metric, NotApplicable, Remedy, check
 from hwcheck.node.limits import Equal
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 NAME = "NCCL_TOPO_FILE"
@@ -38,6 +39,7 @@ PRESENT, EMPTY, MISSING = "present", "empty", "missing"
         command="env | grep NCCL_TOPO_FILE; grep -r NCCL_TOPO_FILE /etc/nccl.conf /etc/environment",
     ),
     optional="NCCL_TOPO_FILE set",
+    group="collectives",
 )
 def nccl_topology_file(node: Node) -> Iterator[Sample]:
     """Look for the file that NCCL_TOPO_FILE names.

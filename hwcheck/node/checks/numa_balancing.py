@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.limits import Equal
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 
@@ -35,6 +36,7 @@ from hwcheck.node.wire import Sample
         role="system_tuning",
     ),
     optional="several NUMA nodes",
+    group="host",
 )
 def numa_balancing(node: Node) -> Iterator[Sample]:
     """Read whether the kernel balances memory between NUMA nodes by itself.

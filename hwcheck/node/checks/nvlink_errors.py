@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
-from hwcheck.node.gpus import middle, mig_is_on, where_supported
-from hwcheck.node.limits import AtMost
+from hwcheck.node.check import Metric, Remedy, check
+from hwcheck.node.gpus import UP_NVLINKS, middle, mig_is_on, where_supported
+from hwcheck.node.limits import OFTEN, RARE, AtMost
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 LIMITS = (
@@ -57,6 +58,8 @@ ERRORLESS = 1e-200
                     confidence="derived",
                 ),
             ),
+            of_some=UP_NVLINKS,
+            past=OFTEN,
         ),
         Metric(
             "nvlink_recovery_errors",
@@ -70,6 +73,8 @@ ERRORLESS = 1e-200
                     confidence="derived",
                 ),
             ),
+            of_some=UP_NVLINKS,
+            past=RARE,
         ),
         Metric(
             "nvlink_recovery_failed_errors",
@@ -82,6 +87,7 @@ ERRORLESS = 1e-200
                     fail=0,
                 ),
             ),
+            of_some=UP_NVLINKS,
         ),
         Metric(
             "nvlink_crc_errors",
@@ -95,20 +101,36 @@ ERRORLESS = 1e-200
                     confidence="derived",
                 ),
             ),
+            of_some=UP_NVLINKS,
+            past=OFTEN,
         ),
-        Metric("nvlink_malformed_packet_errors", "errors", "packets that made no sense"),
-        Metric("nvlink_buffer_overrun_errors", "errors", "packets that found no room"),
+        Metric(
+            "nvlink_malformed_packet_errors",
+            "errors",
+            "packets that made no sense",
+            of_some=UP_NVLINKS,
+        ),
+        Metric(
+            "nvlink_buffer_overrun_errors",
+            "errors",
+            "packets that found no room",
+            of_some=UP_NVLINKS,
+        ),
         Metric(
             "nvlink_symbol_errors",
             "errors",
             "symbols that error correction could not repair",
             (AtMost(AFTER_CORRECTION, warn=1_000_000, confidence="derived"),),
+            of_some=UP_NVLINKS,
+            past=OFTEN,
         ),
         Metric(
             "nvlink_effective_errors",
             "errors",
             "bit errors after error correction",
             (AtMost(AFTER_CORRECTION, warn=1_000_000, confidence="derived"),),
+            of_some=UP_NVLINKS,
+            past=OFTEN,
         ),
         *(
             Metric(
@@ -128,7 +150,12 @@ ERRORLESS = 1e-200
             )
             for counter in ALONE
         ),
-        Metric("nvlink_symbol_ber", "", "symbol error rate of the GPU's worst link"),
+        Metric(
+            "nvlink_symbol_ber",
+            "",
+            "symbol error rate of the GPU's worst link",
+            of_some=UP_NVLINKS,
+        ),
         Metric(
             "nvlink_effective_ber",
             "",
@@ -141,6 +168,7 @@ ERRORLESS = 1e-200
                     confidence="published",
                 ),
             ),
+            of_some=UP_NVLINKS,
         ),
     ],
     remedy=Remedy(
@@ -150,6 +178,8 @@ ERRORLESS = 1e-200
         command="nvidia-smi nvlink --errorcounters",
     ),
     optional="active NVLinks that count errors",
+    group="NVLink, P2P",
+    follows=("mig", "nvlink_state"),
 )
 def nvlink_errors(node: Node) -> Iterator[Sample]:
     """Read the error counters of every active NVLink since the last reset of its GPU.

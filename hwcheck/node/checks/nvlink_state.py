@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, List, NamedTuple, Optional
 
-from hwcheck.node.check import Gpu, Metric, Node, NotApplicable, Remedy, check
-from hwcheck.node.gpus import Survey, mig_is_on
+from hwcheck.node.check import TIMED, Metric, NotApplicable, Remedy, check
+from hwcheck.node.gpus import UP_NVLINKS, Survey, mig_is_on
 from hwcheck.node.interconnect import links_to_switches
 from hwcheck.node.limits import AtLeast, Equal, FromModel, FromSample, like_most
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.quantities import NvLink
 from hwcheck.node.wire import Sample
 
@@ -41,6 +42,14 @@ class _Links(NamedTuple):
         return min((speed for speed in speeds if speed is not None), default=None)
 
 
+NVLINK_LINKS_INACTIVE = Metric(
+    "nvlink_links_inactive",
+    "links",
+    "NVLinks that the GPU has and that are not up",
+    required=True,
+)
+
+
 @check(
     metrics=[
         Metric(
@@ -64,12 +73,7 @@ class _Links(NamedTuple):
             "the most that a GPU of this model has up here",
             required=True,
         ),
-        Metric(
-            "nvlink_links_inactive",
-            "links",
-            "NVLinks that the GPU has and that are not up",
-            required=True,
-        ),
+        NVLINK_LINKS_INACTIVE,
         Metric(
             "switch_links_active",
             "links",
@@ -111,8 +115,14 @@ class _Links(NamedTuple):
                     confidence="derived",
                 ),
             ),
+            of_some=UP_NVLINKS,
         ),
-        Metric("nvlink_speed_of_peers_gbps", "GB/s", "speed of the fastest GPU of this model here"),
+        Metric(
+            "nvlink_speed_of_peers_gbps",
+            "GB/s",
+            "speed of the fastest GPU of this model here",
+            of_some=UP_NVLINKS,
+        ),
     ],
     remedy=Remedy(
         cause="a link that failed to train: a bridge or board that is not seated, a damaged "
@@ -122,6 +132,9 @@ class _Links(NamedTuple):
         command="nvidia-smi nvlink --status && nvidia-smi topo -m",
     ),
     optional="NVLink",
+    group="NVLink, P2P",
+    follows=("gpu_count", "mig"),
+    beside=TIMED,
 )
 def nvlink_state(node: Node) -> Iterator[Sample]:
     """Count the NVLinks of each GPU that are up, read their speed, and compare within the node.

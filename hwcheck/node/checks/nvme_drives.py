@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import Metric, NotApplicable, Remedy, check
 from hwcheck.node.limits import Equal, FromInventory
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 LIVE = "live"
@@ -48,6 +49,9 @@ LIVE = "live"
         "sudo dmesg | grep nvme",
     ),
     optional="NVMe drives declared",
+    group="host",
+    varies="goes by what the inventory declares",
+    stage="inventory",
 )
 def nvme_drives(node: Node) -> Iterator[Sample]:
     """Count the NVMe drives on the PCIe bus and read what their driver says of them.

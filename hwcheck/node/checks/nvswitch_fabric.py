@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Remedy, check
 from hwcheck.node.gpus import mig_is_on, where_supported
 from hwcheck.node.limits import AtMost, Equal, like_most
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.pcie import has_c2c
 from hwcheck.node.quantities import Fabric
 from hwcheck.node.wire import Sample
@@ -157,6 +158,8 @@ HEALTH = "NVML API Reference Guide, Fabric definitions, NVML_GPU_FABRIC_HEALTH_M
         role="nvidia_fabricmanager",
     ),
     optional="NVSwitch",
+    group="NVLink, P2P",
+    follows=("mig", "virtualization"),
 )
 def nvswitch_fabric(node: Node) -> Iterator[Sample]:
     """Read whether each GPU has joined its NVSwitch fabric, and how the fabric judges itself.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Dict, Iterator, List, NamedTuple, Tuple, Union
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import TIMED, CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.gpus import majority
 from hwcheck.node.interconnect import Interconnect, LinkedGpu, nvlinks
 from hwcheck.node.limits import Equal
+from hwcheck.node.node import Node
 from hwcheck.node.quantities import P2PStatus
 from hwcheck.node.reasons import Reason, together
 from hwcheck.node.threads import side_by_side
@@ -36,22 +37,31 @@ class _Pair(NamedTuple):
     status: P2PStatus
 
 
+PCIE_READ = Metric("pcie_read", "", "whether the first GPU may read the second's memory over PCIe")
+PCIE_WRITE = Metric(
+    "pcie_write", "", "whether the first GPU may write the second's memory over PCIe"
+)
+
+
+NVLINK_READ = Metric(
+    "nvlink_read",
+    "",
+    "whether the first GPU may read the second's memory, which NVLink joins" + CODES,
+    (Equal("OK", source=NVLINKED),),
+)
+
+
 @check(
     metrics=[
-        Metric(
-            "nvlink_read",
-            "",
-            "whether the first GPU may read the second's memory, which NVLink joins" + CODES,
-            (Equal("OK", source=NVLINKED),),
-        ),
+        NVLINK_READ,
         Metric(
             "nvlink_write",
             "",
             "whether the first GPU may write the second's memory, which NVLink joins" + CODES,
             (Equal("OK", source=NVLINKED),),
         ),
-        Metric("pcie_read", "", "whether the first GPU may read the second's memory over PCIe"),
-        Metric("pcie_write", "", "whether the first GPU may write the second's memory over PCIe"),
+        PCIE_READ,
+        PCIE_WRITE,
         Metric(
             "unlike_other_pairs",
             "",
@@ -100,6 +110,9 @@ class _Pair(NamedTuple):
         command="nvidia-smi topo -p2p r && nvidia-smi topo -p2p w && nvidia-smi topo -m",
     ),
     optional="a second GPU without MIG",
+    group="NVLink, P2P",
+    follows=("gpu_count", "mig", "virtualization"),
+    beside=TIMED,
 )
 def p2p_status(node: Node) -> Iterator[Sample]:
     """Ask the driver for every ordered pair of GPUs what one may do in the other's memory.

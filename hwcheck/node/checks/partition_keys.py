@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.gpus import majority
 from hwcheck.node.host.facts import RdmaPort
 from hwcheck.node.limits import Equal, FromSample, like_most
+from hwcheck.node.node import Node
 from hwcheck.node.ports import sites
 from hwcheck.node.reasons import NO_PERMISSION
 from hwcheck.node.wire import Sample
@@ -71,6 +72,8 @@ LEAST_ALIKE = 3
         "ibstat | grep -i guid",
     ),
     optional="active InfiniBand ports",
+    group="network",
+    follows=("infiniband_ports",),
 )
 def partition_keys(node: Node) -> Iterator[Sample]:
     """Read the partition keys of every active InfiniBand port.

@@ -5,15 +5,46 @@ from __future__ import annotations
 import re
 from typing import Dict, Iterator, Optional, Tuple
 
-from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.gpus import AnswerOfKind, Survey, among_equals
 from hwcheck.node.host.facts import Part
 from hwcheck.node.limits import AtLeast, Equal, FromSample, like_most
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.quantities import RackPlace
 from hwcheck.node.wire import Sample
 
 COMPARED_ELSEWHERE = ("gpu", "nic")
 """Parts whose firmware the checks vbios and infiniband_ports compare."""
+
+
+PART_MODEL = Metric("part_model", "", "what the part is")
+PART_NUMBER = Metric("part_number", "", "the maker's number of the part")
+PART_SERIAL = Metric("part_serial", "", "serial number of the part")
+PART_FIRMWARE = Metric(
+    "part_firmware",
+    "",
+    "firmware of a machine, processor, drive or NVSwitch",
+    (
+        like_most(
+            "DMTF DSP0134, BIOS Version, and what drivers give: nodes of one kind are "
+            "delivered with one firmware, and behave alike only with it",
+            alike="part_model",
+        ),
+        Equal(
+            FromSample("part_firmware_of_most"),
+            source="NVM Express Base Specification, Identify Controller, and Linux, "
+            "/proc/cpuinfo: parts of one model in one node take one firmware",
+            confidence="derived",
+            otherwise="warn",
+        ),
+    ),
+)
+PART_PLACE = Metric(
+    "part_place", "", "where the part is: in its rack, or among the GPUs of its node"
+)
+CARD_FIRMWARE = Metric(
+    "card_firmware", "", "firmware of a GPU or network card, compared by other checks"
+)
 
 
 @check(
@@ -32,31 +63,13 @@ COMPARED_ELSEWHERE = ("gpu", "nic")
             ),
             required=True,
         ),
-        Metric("part_model", "", "what the part is"),
-        Metric("part_number", "", "the maker's number of the part"),
-        Metric("part_serial", "", "serial number of the part"),
-        Metric(
-            "part_firmware",
-            "",
-            "firmware of a machine, processor, drive or NVSwitch",
-            (
-                like_most(
-                    "DMTF DSP0134, BIOS Version, and what drivers give: nodes of one kind are "
-                    "delivered with one firmware, and behave alike only with it",
-                    alike="part_model",
-                ),
-                Equal(
-                    FromSample("part_firmware_of_most"),
-                    source="NVM Express Base Specification, Identify Controller, and Linux, "
-                    "/proc/cpuinfo: parts of one model in one node take one firmware",
-                    confidence="derived",
-                    otherwise="warn",
-                ),
-            ),
-        ),
+        PART_MODEL,
+        PART_NUMBER,
+        PART_SERIAL,
+        PART_FIRMWARE,
         Metric("part_firmware_of_most", "", "firmware that most parts of this model have here"),
-        Metric("part_place", "", "where the part is: in its rack, or among the GPUs of its node"),
-        Metric("card_firmware", "", "firmware of a GPU or network card, compared by other checks"),
+        PART_PLACE,
+        CARD_FIRMWARE,
     ],
     remedy=Remedy(
         cause="another part than was ordered, one that is missing, or firmware that an update "
@@ -68,6 +81,8 @@ COMPARED_ELSEWHERE = ("gpu", "nic")
     ),
     gpu=False,
     optional="parts that name themselves",
+    group="host",
+    stage="inventory",
 )
 def parts(node: Node) -> Iterator[Sample]:
     """Record chassis, boards, processors, memory, GPUs, cards, drives and NVSwitches.

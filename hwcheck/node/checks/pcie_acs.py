@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.limits import Equal
+from hwcheck.node.node import Node
 from hwcheck.node.pcie import need_peers
 from hwcheck.node.reasons import together
 from hwcheck.node.wire import Sample
@@ -46,6 +47,8 @@ Register (PCI Express Base Specification, Access Control Services capability).""
         role="pcie_p2p",
     ),
     optional="traffic between devices that it could redirect",
+    group="PCIe",
+    follows=("gpu_count", "infiniband_ports", "virtualization"),
 )
 def pcie_acs(node: Node) -> Iterator[Sample]:
     """Read the access control register of every bridge between the GPUs and the root.

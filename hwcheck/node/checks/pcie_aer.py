@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, List
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
-from hwcheck.node.limits import AtMost
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check
+from hwcheck.node.limits import OFTEN, RARE, AtMost
+from hwcheck.node.node import Node
 from hwcheck.node.pcie import cards
 from hwcheck.node.reasons import UNREADABLE, Reason
 from hwcheck.node.wire import Sample
@@ -42,8 +43,15 @@ PCIE = "PCI Express Base Specification, "
                 ),
             ),
             required=True,
+            past=RARE,
         ),
-        Metric("aer_correctable", "errors", "correctable errors since boot", required=True),
+        Metric(
+            "aer_correctable",
+            "errors",
+            "correctable errors since boot",
+            required=True,
+            past=OFTEN,
+        ),
         Metric(
             "aer_correctable_per_hour",
             "errors/h",
@@ -66,6 +74,8 @@ PCIE = "PCI Express Base Specification, "
         command="grep -H . /sys/bus/pci/devices/*/aer_dev_* | grep TOTAL | grep -v ' 0$'",
     ),
     optional="a PCIe bus of its own",
+    group="PCIe",
+    follows=("virtualization",),
 )
 def pcie_aer(node: Node) -> Iterator[Sample]:
     """Read the error counters of every GPU, card and NVSwitch and of the bridges above them.

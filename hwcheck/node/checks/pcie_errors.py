@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Remedy, check
 from hwcheck.node.gpus import Survey, middle
-from hwcheck.node.limits import AtMost
+from hwcheck.node.limits import OFTEN, AtMost
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 NORMAL_REPLAYS = 100
@@ -20,6 +21,7 @@ NORMAL_REPLAYS = 100
             "packets",
             "PCIe packets sent again since the GPU was reset",
             required=True,
+            past=OFTEN,
         ),
         Metric(
             "pcie_replays_over_peers",
@@ -47,6 +49,7 @@ NORMAL_REPLAYS = 100
     ),
     per_gpu=True,
     optional="counters of PCIe replays",
+    group="PCIe",
 )
 def pcie_errors(node: Node) -> Iterator[Sample]:
     """Compare how often the PCIe link of each GPU had to send a packet again.

@@ -4,11 +4,34 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Gpu, Metric, Node, NodeHost, Remedy, check
+from hwcheck.node.check import IDLE_LINK, OWN_MAXIMUM, TIMED, Metric, Remedy, Varies, check
 from hwcheck.node.gpus import is_vgpu, where_supported
 from hwcheck.node.limits import AtLeast, FromSample, like_most
+from hwcheck.node.node import Gpu, Node, NodeHost
 from hwcheck.node.pcie import has_c2c, newest, slot_generation, widest
 from hwcheck.node.wire import Sample
+
+PCIE_LINK_WIDTH_MAX = Metric(
+    "pcie_link_width_max",
+    "lanes",
+    "lanes that both ends of the link have",
+    required=True,
+    setting=True,
+)
+PCIE_LINK_GENERATION_MAX = Metric(
+    "pcie_link_generation_max",
+    "",
+    "PCIe generation that both ends of the link reach",
+    (
+        like_most(
+            "nvmlDeviceGetMaxPcieLinkGeneration and the upstream port's max_link_speed in "
+            "sysfs, which a firmware setting lowers: slots of one name on hosts of one "
+            "kind are built alike",
+            by_slot=True,
+        ),
+    ),
+    required=True,
+)
 
 
 @check(
@@ -26,30 +49,17 @@ from hwcheck.node.wire import Sample
                 ),
             ),
             required=True,
+            varies=OWN_MAXIMUM,
         ),
-        Metric(
-            "pcie_link_width_max", "lanes", "lanes that both ends of the link have", required=True
-        ),
+        PCIE_LINK_WIDTH_MAX,
         Metric(
             "pcie_link_generation",
             "",
             "PCIe generation now; drops when the GPU is idle",
             required=True,
+            varies=IDLE_LINK,
         ),
-        Metric(
-            "pcie_link_generation_max",
-            "",
-            "PCIe generation that both ends of the link reach",
-            (
-                like_most(
-                    "nvmlDeviceGetMaxPcieLinkGeneration and the upstream port's max_link_speed in "
-                    "sysfs, which a firmware setting lowers: slots of one name on hosts of one "
-                    "kind are built alike",
-                    by_slot=True,
-                ),
-            ),
-            required=True,
-        ),
+        PCIE_LINK_GENERATION_MAX,
         Metric(
             "pcie_slot_generation",
             "",
@@ -63,6 +73,8 @@ from hwcheck.node.wire import Sample
                     confidence="derived",
                 ),
             ),
+            varies=Varies("goes into pcie_link_generation_max", hosts=False, nights=False),
+            of_some="goes by its slot",
         ),
     ],
     remedy=Remedy(
@@ -76,6 +88,8 @@ from hwcheck.node.wire import Sample
     ),
     per_gpu=True,
     optional="GPUs that reach their host over PCIe",
+    group="PCIe",
+    beside=TIMED,
 )
 def pcie_link(node: Node) -> Iterator[Sample]:
     """Compare each GPU's PCIe link width with the widest that both ends of the link support.

@@ -5,10 +5,11 @@ from __future__ import annotations
 from statistics import median
 from typing import Iterator, List
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, NodeHost, NotApplicable, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.gpus import is_vgpu
 from hwcheck.node.limits import AtLeast, FromSample
 from hwcheck.node.load.summary import Loaded, Points, per_loaded_gpu
+from hwcheck.node.node import Node, NodeHost
 from hwcheck.node.pcie import has_c2c, newest, widest
 from hwcheck.node.wire import Sample
 
@@ -44,7 +45,13 @@ CAN = (
             (AtLeast(CAN % ("Width", "width"), fail=1.0, of=FromSample("pcie_width_max")),),
             required=True,
         ),
-        Metric("pcie_width_max", "lanes", "lanes that both ends of the link have", required=True),
+        Metric(
+            "pcie_width_max",
+            "lanes",
+            "lanes that both ends of the link have",
+            required=True,
+            setting=True,
+        ),
     ],
     remedy=Remedy(
         cause="a board, riser or cable with a bad contact, on which the link falls back to a lower "
@@ -56,6 +63,7 @@ CAN = (
     load=True,
     per_gpu=True,
     optional="GPUs that reach their host over PCIe, without MIG",
+    group="PCIe",
 )
 def pcie_link_under_load(node: Node) -> Iterator[Sample]:
     """Compare speed and width of each GPU's PCIe link at work with what both ends support.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterable, Iterator, Set, Tuple
 
-from hwcheck.node.check import Metric, Node, NodeHost, NotApplicable, Remedy, check
+from hwcheck.node.check import OWN_MAXIMUM, Metric, NotApplicable, Remedy, check
 from hwcheck.node.gpus import one_by_one
 from hwcheck.node.limits import AtLeast, FromSample, like_most
+from hwcheck.node.node import Node, NodeHost
 from hwcheck.node.pcie import cards
 from hwcheck.node.wire import Sample
 
@@ -31,8 +32,15 @@ BOTH_ENDS = (
                 ),
             ),
             required=True,
+            varies=OWN_MAXIMUM,
         ),
-        Metric("uplink_width_max", "lanes", "lanes that both ends of it have", required=True),
+        Metric(
+            "uplink_width_max",
+            "lanes",
+            "lanes that both ends of it have",
+            required=True,
+            setting=True,
+        ),
         Metric(
             "uplink_generation",
             "",
@@ -66,6 +74,8 @@ BOTH_ENDS = (
         command="lspci -tv; sudo lspci -vv | grep -E '^[0-9a-f]|LnkCap:|LnkSta:'",
     ),
     optional="PCIe switches above GPUs and cards",
+    group="PCIe",
+    follows=("gpu_count", "infiniband_ports", "virtualization"),
 )
 def pcie_uplinks(node: Node) -> Iterator[Sample]:
     """Compare the link of each PCIe switch to the CPU with what both its ends have.

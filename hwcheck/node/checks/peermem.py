@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Iterator, Sequence
 
-from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import TIMED, CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.limits import Equal
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.reasons import DRIVER_BROKEN
 from hwcheck.node.wire import Sample
 
@@ -25,6 +26,22 @@ open kernel modules (NVIDIA Driver Installation Guide, Kernel Modules: Turing an
 OPERATOR = "NVIDIA GPU Operator documentation, GPUDirect RDMA"
 
 
+GPUDIRECT_RDMA = Metric(
+    "gpudirect_rdma",
+    "",
+    "whether one of the two ways of GPUDirect RDMA is there: dma-buf, or the module",
+    (
+        Equal(
+            True,
+            source=OPERATOR + ": dma-buf with the open kernel modules on Linux 5.12 or "
+            "later, or nvidia-peermem",
+            otherwise="warn",
+        ),
+    ),
+    required=True,
+)
+
+
 @check(
     metrics=[
         Metric("peermem_module", "", "whether the peer memory module is loaded", required=True),
@@ -39,20 +56,7 @@ OPERATOR = "NVIDIA GPU Operator documentation, GPUDirect RDMA"
             "",
             "whether driver and kernel can hand GPU memory over as a dma-buf; it needs no module",
         ),
-        Metric(
-            "gpudirect_rdma",
-            "",
-            "whether one of the two ways of GPUDirect RDMA is there: dma-buf, or the module",
-            (
-                Equal(
-                    True,
-                    source=OPERATOR + ": dma-buf with the open kernel modules on Linux 5.12 or "
-                    "later, or nvidia-peermem",
-                    otherwise="warn",
-                ),
-            ),
-            required=True,
-        ),
+        GPUDIRECT_RDMA,
         Metric(
             "peermem_alone",
             "",
@@ -92,6 +96,9 @@ OPERATOR = "NVIDIA GPU Operator documentation, GPUDirect RDMA"
         role="rdma",
     ),
     optional="NVIDIA RDMA cards",
+    group="network",
+    follows=("infiniband_ports",),
+    beside=TIMED,
 )
 def peermem(node: Node) -> Iterator[Sample]:
     """Look for the two ways in which a network card can reach GPU memory.

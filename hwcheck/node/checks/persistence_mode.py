@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Remedy, check
 from hwcheck.node.gpus import per_gpu
 from hwcheck.node.limits import AtMost, Equal
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 
@@ -49,6 +50,7 @@ from hwcheck.node.wire import Sample
         role="nvidia_driver",
     ),
     per_gpu=True,
+    group="power, clocks",
 )
 def persistence_mode(node: Node) -> Iterator[Sample]:
     """Read whether persistence is on for each GPU, and how long it took to open them all.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Dict, Iterator, List, NamedTuple, Optional, Set
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import BY_RUN, CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.node.host.facts import KernelMessage
 from hwcheck.node.limits import AtMost
+from hwcheck.node.node import Node
 from hwcheck.node.reasons import LOG_LOST
 from hwcheck.node.wire import Sample
 
@@ -61,6 +62,7 @@ MESSAGE_LIMIT = 10_000
                 ),
             ),
             required=True,
+            varies=BY_RUN,
         ),
     ],
     remedy=Remedy(
@@ -71,6 +73,8 @@ MESSAGE_LIMIT = 10_000
         command="sudo dmesg --ctime | grep -iE 'link (is )?(up|down|active)'; mlxlink -d mlx5_0 -m",
     ),
     optional="RDMA devices",
+    group="network",
+    follows=("infiniband_ports",),
 )
 def port_flaps(node: Node) -> Iterator[Sample]:
     """Read from the kernel log how often and how long RDMA ports were without a link.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import Metric, NotApplicable, Remedy, check
 from hwcheck.node.gpus import per_gpu
 from hwcheck.node.limits import AtMost, FromInventory
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 CONNECTORS = "PCI Express Card Electromechanical Specification 5.0: slot 75 W, 2x3 connector 75 W, "
@@ -30,6 +31,7 @@ CONNECTORS += "Supply Design Guide, 336521, table 3-5)"
                 ),
             ),
             required=True,
+            setting=True,
         ),
         Metric(
             "power_planned_w",
@@ -61,6 +63,8 @@ CONNECTORS += "Supply Design Guide, 336521, table 3-5)"
     ),
     per_gpu=True,
     optional="a power supply or power connectors that the inventory declares",
+    group="power, clocks",
+    varies="goes by what the inventory declares",
 )
 def power_budget(node: Node) -> Iterator[Sample]:
     """Hold the power limits of all GPUs against what the inventory says of supplies and cables.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, Optional
 
-from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Remedy, check
 from hwcheck.node.gpus import NO_VGPU, of_boards
 from hwcheck.node.limits import AtLeast, AtMost, FromInventory, FromModel, like_most
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 ENFORCED = "NVML API Reference Guide, nvmlDeviceGetEnforcedPowerLimit"
@@ -25,6 +26,7 @@ DECLARED_SOURCE = "the inventory's hwcheck_power_limit_w, held to 1 % (limits ar
                 AtMost(DECLARED_SOURCE, fail=1.01, of=DECLARED, confidence="inventory"),
             ),
             required=True,
+            setting=True,
         ),
         Metric(
             "power_limit_default_w",
@@ -44,6 +46,7 @@ DECLARED_SOURCE = "the inventory's hwcheck_power_limit_w, held to 1 % (limits ar
                 ),
             ),
             required=True,
+            setting=True,
         ),
         Metric(
             "power_limit_percent",
@@ -72,6 +75,7 @@ DECLARED_SOURCE = "the inventory's hwcheck_power_limit_w, held to 1 % (limits ar
     ),
     per_gpu=True,
     optional=NO_VGPU,
+    group="power, clocks",
 )
 def power_cap(node: Node) -> Iterator[Sample]:
     """Compare each GPU's enforced power limit with the inventory or with the board's default.

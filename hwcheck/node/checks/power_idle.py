@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Remedy, check
 from hwcheck.node.gpus import need_idle, where_supported
-from hwcheck.node.limits import AtMost, Equal, FromSample
+from hwcheck.node.limits import AtMost, Equal, FromSample, Steady
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 
@@ -29,6 +30,7 @@ from hwcheck.node.wire import Sample
                 ),
             ),
             required=True,
+            past=Steady(1, ratio=True, scatter=0.03, least=0.2),
         ),
         Metric(
             "power_told_as_nothing",
@@ -45,7 +47,12 @@ from hwcheck.node.wire import Sample
                 ),
             ),
         ),
-        Metric("power_limit_default_w", "W", "power limit that the board boots with"),
+        Metric(
+            "power_limit_default_w",
+            "W",
+            "power limit that the board boots with",
+            setting=True,
+        ),
     ],
     remedy=Remedy(
         cause="work that NVML does not show, clocks that are locked high, or a board whose power "
@@ -56,6 +63,7 @@ from hwcheck.node.wire import Sample
         "--format=csv",
     ),
     optional="GPUs that tell their power",
+    group="power, clocks",
 )
 def power_idle(node: Node) -> Iterator[Sample]:
     """Read what each idle GPU draws, for its neighbors and peers to be compared with.

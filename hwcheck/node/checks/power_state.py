@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Tuple
 
-from hwcheck.node.check import Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import BY_USE, Metric, NotApplicable, Remedy, check
 from hwcheck.node.gpus import Survey, mig_is_on
 from hwcheck.node.limits import AtMost
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 AT_WORK_PERCENT = 50
@@ -20,6 +21,7 @@ AT_WORK_PERCENT = 50
             "",
             "performance state now, 0 is the fastest; idle GPUs vary",
             required=True,
+            varies=BY_USE,
         ),
         Metric(
             "performance_state_at_work",
@@ -35,6 +37,8 @@ AT_WORK_PERCENT = 50
                 ),
             ),
             required=True,
+            of_some="goes by its work",
+            at_work=True,
         ),
     ],
     remedy=Remedy(
@@ -46,6 +50,8 @@ AT_WORK_PERCENT = 50
         "--format=csv",
     ),
     optional="GPUs at work",
+    group="power, clocks",
+    varies="goes by who is at work",
 )
 def power_state(node: Node) -> Iterator[Sample]:
     """Read the performance state of each GPU, and judge it where the GPU is at work.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from statistics import median
 from typing import Iterator, List
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check
 from hwcheck.node.gpus import NO_VGPU
-from hwcheck.node.limits import AtLeast, AtMost
+from hwcheck.node.limits import AtLeast, AtMost, Steady
 from hwcheck.node.load.records import HW_POWER_BRAKE, HW_SLOWDOWN, HW_THERMAL, SW_THERMAL
 from hwcheck.node.load.summary import (
     LEAST_SAMPLES,
@@ -17,12 +17,22 @@ from hwcheck.node.load.summary import (
     share_percent,
     with_peers,
 )
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 LOW_SHARE = 0.75
 TENSOR = ("bf16", "fp16")
 
 BITS = "NVML API Reference Guide, nvmlClocksThrottleReasonHwSlowdown, HwPowerBrakeSlowdown"
+
+
+POWER_LIMIT_W = Metric(
+    "power_limit_w",
+    "W",
+    "power limit that the driver enforces",
+    required=True,
+    setting=True,
+)
 
 
 @check(
@@ -32,8 +42,10 @@ BITS = "NVML API Reference Guide, nvmlClocksThrottleReasonHwSlowdown, HwPowerBra
             "W",
             "median in the steady part of the load, as far as heat did not hold the clocks down",
             required=True,
+            past=Steady(-1, ratio=True, scatter=0.01, least=0.06),
+            drawn_as="power under load",
         ),
-        Metric("power_limit_w", "W", "power limit that the driver enforces", required=True),
+        POWER_LIMIT_W,
         Metric(
             "power_percent",
             "%",
@@ -86,6 +98,7 @@ BITS = "NVML API Reference Guide, nvmlClocksThrottleReasonHwSlowdown, HwPowerBra
     load=True,
     per_gpu=True,
     optional=NO_VGPU,
+    group="power, clocks",
 )
 def power_under_load(node: Node) -> Iterator[Sample]:
     """Compare the power that each GPU draws at work with its limit and with its neighbors.

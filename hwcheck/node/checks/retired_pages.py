@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import Grounds, Metric, Remedy, check
 from hwcheck.node.gpus import where_supported
 from hwcheck.node.limits import AtMost, Equal
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 
@@ -39,6 +40,10 @@ from hwcheck.node.wire import Sample
                 ),
             ),
             required=True,
+            proof=Grounds(
+                "as many pages are retired as the policy bears",
+                "NVIDIA Dynamic Page Retirement, RMA Policy Thresholds",
+            ),
         ),
         Metric(
             "retired_pages_single_bit",
@@ -61,6 +66,8 @@ from hwcheck.node.wire import Sample
     ),
     per_gpu=True,
     optional="GPUs that retire pages",
+    group="GPU memory",
+    proof="readings",
 )
 def retired_pages(node: Node) -> Iterator[Sample]:
     """Count the memory pages that each GPU has taken out of use.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping
 
-from hwcheck.node.check import Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import Metric, NotApplicable, Remedy, check
 from hwcheck.node.host.facts import Gid
 from hwcheck.node.limits import AtLeast
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 ROCE_V2 = "RoCE v2"
@@ -14,22 +15,26 @@ LINK_LOCAL = "fe80:"
 IPV4 = ":0000:ffff:"
 
 
+ROUTABLE_GIDS = Metric(
+    "routable_gids",
+    "GIDs",
+    "RoCE v2 GIDs of the port that are not link-local, of those that NCCL chooses from",
+    (
+        AtLeast(
+            "NCCL User Guide, NCCL_IB_GID_INDEX, NCCL_IB_ROCE_VERSION_NUM (2) and "
+            "NCCL_IB_ADDR_FAMILY (AF_INET): NCCL looks for a RoCE v2 GID of that family",
+            warn=1,
+        ),
+    ),
+    required=True,
+)
+GID_INDEX = Metric("gid_index", "", "index of the first that can be routed, IPv4 before IPv6")
+
+
 @check(
     metrics=[
-        Metric(
-            "routable_gids",
-            "GIDs",
-            "RoCE v2 GIDs of the port that are not link-local, of those that NCCL chooses from",
-            (
-                AtLeast(
-                    "NCCL User Guide, NCCL_IB_GID_INDEX, NCCL_IB_ROCE_VERSION_NUM (2) and "
-                    "NCCL_IB_ADDR_FAMILY (AF_INET): NCCL looks for a RoCE v2 GID of that family",
-                    warn=1,
-                ),
-            ),
-            required=True,
-        ),
-        Metric("gid_index", "", "index of the first that can be routed, IPv4 before IPv6"),
+        ROUTABLE_GIDS,
+        GID_INDEX,
         Metric("gid_kinds", "", "kinds of GIDs in the port's table", required=True),
     ],
     remedy=Remedy(
@@ -41,6 +46,8 @@ IPV4 = ":0000:ffff:"
         command="show_gids; rdma link; ip -br address",
     ),
     optional="active RoCE ports",
+    group="network",
+    follows=("infiniband_ports",),
 )
 def roce_gids(node: Node) -> Iterator[Sample]:
     """Read the GID table of every active RoCE port.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import Grounds, Metric, Remedy, check
 from hwcheck.node.gpus import where_supported
 from hwcheck.node.limits import AtMost, Equal
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 GUIDE = "NVIDIA GPU Memory Error Management"
@@ -40,6 +41,10 @@ HALF_OF_ALL = AtMost(
             "whether a bad row could not be replaced",
             (Equal(False, source=GUIDE + ", RMA Policy: the row-remapping failure flag"),),
             required=True,
+            proof=Grounds(
+                "a row could not be remapped",
+                "NVIDIA GPU Memory Error Management, RMA Policy Thresholds for Row-Remapping",
+            ),
         ),
         Metric(
             "row_remap_banks_exhausted",
@@ -78,6 +83,8 @@ HALF_OF_ALL = AtMost(
     ),
     per_gpu=True,
     optional="GPUs that replace memory rows",
+    group="GPU memory",
+    proof="readings",
 )
 def row_remap(node: Node) -> Iterator[Sample]:
     """Read how many memory rows were replaced, and whether a replacement waits or failed.

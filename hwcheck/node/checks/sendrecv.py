@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator, Union
 
-from hwcheck.node.check import Node, NotApplicable
+from hwcheck.node.check import NotApplicable
 from hwcheck.node.collective.leg_checks import collective_check, timed
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Leg, Sample
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, NamedTuple, Optional
 
-from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import BY_IDENTITY, Metric, Remedy, Varies, check
 from hwcheck.node.gpus import Survey
 from hwcheck.node.limits import AtMost
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 
@@ -16,9 +17,30 @@ class _Identity(NamedTuple):
     part_number: Optional[str]
 
 
+BOARD_SERIAL = Metric(
+    "board_serial",
+    "",
+    "serial number of the board; several GPUs may share a board",
+    varies=BY_IDENTITY,
+    fact="board",
+)
+BOARD_PART_NUMBER = Metric(
+    "board_part_number",
+    "",
+    "part number of the board",
+    varies=Varies("boards of one design are made under several; the GPUs are compared themselves"),
+)
+
+
 @check(
     metrics=[
-        Metric("gpu_uuid", "", "identifier of the GPU", required=True),
+        Metric(
+            "gpu_uuid",
+            "",
+            "identifier of the GPU",
+            required=True,
+            varies=BY_IDENTITY,
+        ),
         Metric(
             "gpus_of_this_uuid",
             "GPUs",
@@ -31,8 +53,8 @@ class _Identity(NamedTuple):
             ),
             required=True,
         ),
-        Metric("board_serial", "", "serial number of the board; several GPUs may share a board"),
-        Metric("board_part_number", "", "part number of the board"),
+        BOARD_SERIAL,
+        BOARD_PART_NUMBER,
     ],
     remedy=Remedy(
         cause="a board whose infoROM was written with that of another",
@@ -40,6 +62,8 @@ class _Identity(NamedTuple):
         command="nvidia-smi --query-gpu=index,uuid,serial,pci.bus_id --format=csv",
     ),
     per_gpu=True,
+    group="GPUs",
+    stage="inventory",
 )
 def serials(node: Node) -> Iterator[Sample]:
     """Record what identifies each GPU and its board, and that no two GPUs are one.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.node.check import BY_USE, Metric, Remedy, check
 from hwcheck.node.limits import AtLeast, Equal
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 MIB = 1 << 20
@@ -39,6 +40,7 @@ SHM = "NCCL User Guide, Troubleshooting, Shared memory (--shm-size=1g for contai
                 ),
             ),
             required=True,
+            varies=BY_USE,
         ),
         Metric(
             "shm_read_only",
@@ -61,6 +63,7 @@ SHM = "NCCL User Guide, Troubleshooting, Shared memory (--shm-size=1g for contai
         "Memory at /dev/shm), and delete what dead jobs left; do not set NCCL_SHM_DISABLE",
         command="df -h /dev/shm; ls -la /dev/shm",
     ),
+    group="host",
 )
 def shm_size(node: Node) -> Iterator[Sample]:
     """Read the size of /dev/shm and what is free in it.

@@ -4,11 +4,42 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import TIMED, Metric, NotApplicable, Remedy, check
 from hwcheck.node.limits import Equal, FromInventory, like_most
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 NONE = "none"
+
+
+NCCL_VERSION = Metric(
+    "nccl_version",
+    "",
+    "NCCL that came with this torch; where none did, that of the system",
+    (
+        Equal(
+            FromInventory("nccl_version"),
+            source="the inventory's hwcheck_nccl_version",
+            confidence="inventory",
+        ),
+        like_most(
+            "NCCL chooses algorithms and transports by version, and ranks of different "
+            "versions may fail to connect or hang"
+        ),
+    ),
+    fact="nccl",
+)
+SYSTEM_NCCL_VERSION = Metric(
+    "system_nccl_version",
+    "",
+    "NCCL that the linker finds, for programs that bring none",
+    (
+        like_most(
+            "programs that bring no NCCL, such as nccl-tests, take the system's, and "
+            "their ranks must run one version"
+        ),
+    ),
+)
 
 
 @check(
@@ -28,34 +59,10 @@ NONE = "none"
                     "versions are two programs"
                 ),
             ),
+            fact="torch",
         ),
-        Metric(
-            "nccl_version",
-            "",
-            "NCCL that came with this torch; where none did, that of the system",
-            (
-                Equal(
-                    FromInventory("nccl_version"),
-                    source="the inventory's hwcheck_nccl_version",
-                    confidence="inventory",
-                ),
-                like_most(
-                    "NCCL chooses algorithms and transports by version, and ranks of different "
-                    "versions may fail to connect or hang"
-                ),
-            ),
-        ),
-        Metric(
-            "system_nccl_version",
-            "",
-            "NCCL that the linker finds, for programs that bring none",
-            (
-                like_most(
-                    "programs that bring no NCCL, such as nccl-tests, take the system's, and "
-                    "their ranks must run one version"
-                ),
-            ),
-        ),
+        NCCL_VERSION,
+        SYSTEM_NCCL_VERSION,
     ],
     remedy=Remedy(
         cause="an upgrade that did not reach this node, or an interpreter other than meant",
@@ -66,6 +73,9 @@ NONE = "none"
     ),
     gpu=False,
     optional="torch and NCCL",
+    group="software",
+    stage="inventory",
+    beside=TIMED,
 )
 def software_versions(node: Node) -> Iterator[Sample]:
     """Read the versions of torch and NCCL from what is installed, without loading either.

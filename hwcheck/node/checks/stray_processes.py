@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, Optional
 
-from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import BY_USE, Metric, Remedy, check
 from hwcheck.node.gpus import mig_is_on, per_gpu
 from hwcheck.node.limits import AtMost
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.pcie import is_coherent
 from hwcheck.node.wire import Sample
 
@@ -30,16 +31,28 @@ SHARED = ("vgpu", "host_vgpu", "host_vsga")
                 ),
             ),
             required=True,
+            at_work=True,
         ),
         Metric(
             "graphics_processes",
             "processes",
             "processes that draw, a display server say",
             required=True,
+            at_work=True,
         ),
         Metric("process_name", "", "name of the process"),
-        Metric("process_memory_bytes", "bytes", "GPU memory of the process"),
-        Metric("memory_used_bytes", "bytes", "GPU memory in use, whoever uses it"),
+        Metric(
+            "process_memory_bytes",
+            "bytes",
+            "GPU memory of the process",
+            varies=BY_USE,
+        ),
+        Metric(
+            "memory_used_bytes",
+            "bytes",
+            "GPU memory in use, whoever uses it",
+            varies=BY_USE,
+        ),
         Metric(
             "memory_held_bytes",
             "bytes",
@@ -53,6 +66,8 @@ SHARED = ("vgpu", "host_vgpu", "host_vsga")
                     confidence="derived",
                 ),
             ),
+            varies=BY_USE,
+            of_some="goes by its work",
         ),
     ],
     remedy=Remedy(
@@ -63,6 +78,7 @@ SHARED = ("vgpu", "host_vgpu", "host_vsga")
         "sudo fuser -v /dev/nvidia*",
     ),
     per_gpu=True,
+    group="host",
 )
 def stray_processes(node: Node) -> Iterator[Sample]:
     """List who is on each GPU, with the memory that each process holds.

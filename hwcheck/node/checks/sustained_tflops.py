@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check
 from hwcheck.node.gpus import NO_VGPU
-from hwcheck.node.limits import AtLeast, FromModel
+from hwcheck.node.limits import AtLeast, FromModel, Steady
 from hwcheck.node.load.summary import Loaded, peers_metric, percent, with_peers
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 DTYPES = ("bf16", "fp16", "tf32", "fp32")
@@ -24,14 +25,29 @@ def _of_model(dtype: str) -> Metric:
     name = dtype + "_tflops"
     limit = AtLeast(OF_MODEL, warn=0.9, fail=0.5, of=FromModel(name), confidence="derived")
     return Metric(
-        name, "TFLOP/s", "median over the load, products of %s matrices" % dtype, (limit,)
+        name,
+        "TFLOP/s",
+        "median over the load, products of %s matrices" % dtype,
+        (limit,),
+        of_some="goes by its power limit and by the product that it was given",
     )
+
+
+BF16_TFLOPS = _of_model("bf16")
 
 
 @check(
     metrics=[
-        *map(_of_model, DTYPES),
-        Metric("tflops", "TFLOP/s", "the same, whatever the matrices are of", required=True),
+        BF16_TFLOPS,
+        *map(_of_model, DTYPES[1:]),
+        Metric(
+            "tflops",
+            "TFLOP/s",
+            "the same, whatever the matrices are of",
+            required=True,
+            past=Steady(-1, ratio=True, scatter=0.005, least=0.035),
+            drawn_as="matrix products",
+        ),
         Metric("tflops_low", "TFLOP/s", "5th percentile over windows of a second"),
         peers_metric(
             "tflops_percent_of_peers",
@@ -52,6 +68,7 @@ def _of_model(dtype: str) -> Metric:
     load=True,
     per_gpu=True,
     optional=NO_VGPU,
+    group="GPUs",
 )
 def sustained_tflops(node: Node) -> Iterator[Sample]:
     """Hold the floating-point rate of each GPU against its model and against its neighbors.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Remedy, check
 from hwcheck.node.gpus import NO_VGPU, need_idle, of_boards
 from hwcheck.node.limits import AtMost, FromSample
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 
@@ -31,6 +32,7 @@ from hwcheck.node.wire import Sample
                 ),
             ),
             required=True,
+            drawn_as="temperature at idle",
         ),
         Metric(
             "temperature_slowdown_c",
@@ -48,6 +50,7 @@ from hwcheck.node.wire import Sample
     ),
     per_gpu=True,
     optional=NO_VGPU,
+    group="heat",
 )
 def temperature_idle(node: Node) -> Iterator[Sample]:
     """Read each idle GPU's temperature and hold it against the board's slowdown threshold.

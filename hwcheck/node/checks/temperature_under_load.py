@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check, in_words
 from hwcheck.node.gpus import NO_VGPU
-from hwcheck.node.limits import AtLeast, AtMost, Equal
+from hwcheck.node.limits import AtLeast, AtMost, Equal, Steady
 from hwcheck.node.load.summary import Loaded, load_of, per_loaded_board
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
+
+TEMPERATURE_SLOWDOWN_C = Metric(
+    "temperature_slowdown_c", "C", "temperature at which the board slows itself down"
+)
 
 
 @check(
     metrics=[
-        Metric("temperature_c", "C", "highest core temperature under load", required=True),
-        Metric("temperature_slowdown_c", "C", "temperature at which the board slows itself down"),
+        Metric(
+            "temperature_c",
+            "C",
+            "highest core temperature under load",
+            required=True,
+            past=Steady(1, ratio=False, scatter=1.0, least=8.0),
+            drawn_as="temperature under load",
+        ),
+        TEMPERATURE_SLOWDOWN_C,
         Metric(
             "slowdown_margin_c",
             "C",
@@ -29,11 +41,13 @@ from hwcheck.node.wire import Sample
                     confidence="derived",
                 ),
             ),
+            low_is_bad=True,
         ),
         Metric(
             "temperature_max_operating_c",
             "C",
             "temperature from which on the driver lowers the clocks",
+            setting=True,
         ),
         Metric(
             "max_operating_margin_c",
@@ -47,6 +61,7 @@ from hwcheck.node.wire import Sample
                     confidence="derived",
                 ),
             ),
+            low_is_bad=True,
         ),
         Metric(
             "temperature_without_threshold_c",
@@ -61,8 +76,14 @@ from hwcheck.node.wire import Sample
                     confidence="derived",
                 ),
             ),
+            of_some="of a GPU that gives no threshold, which is named",
         ),
-        Metric("memory_temperature_c", "C", "highest memory temperature under load"),
+        Metric(
+            "memory_temperature_c",
+            "C",
+            "highest memory temperature under load",
+            past=Steady(1, ratio=False, scatter=1.0, least=8.0),
+        ),
         Metric(
             "memory_margin_c",
             "C",
@@ -76,6 +97,7 @@ from hwcheck.node.wire import Sample
                     warn=3,
                 ),
             ),
+            low_is_bad=True,
         ),
         Metric(
             "ended_for_safety",
@@ -91,7 +113,7 @@ from hwcheck.node.wire import Sample
                 ),
             ),
         ),
-        Metric("meaning", "", "why the load was ended"),
+        in_words("why the load was ended"),
     ],
     remedy=Remedy(
         cause="a failed fan or pump, a blocked air path or filter, a heat sink or cold plate "
@@ -103,6 +125,7 @@ from hwcheck.node.wire import Sample
     load=True,
     per_gpu=True,
     optional=NO_VGPU,
+    group="heat",
 )
 def temperature_under_load(node: Node) -> Iterator[Sample]:
     """Read how hot each GPU and its memory become, and how far that is from the board's thresholds.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check
 from hwcheck.node.gpus import NO_VGPU, of_boards
 from hwcheck.node.limits import AbovePeers, AtLeast, AtMost
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 THRESHOLDS = "NVML API Reference Guide, nvmlTemperatureThresholds_t: "
@@ -30,6 +31,7 @@ WARM_WITHOUT_THRESHOLD_C = 80
                     confidence="derived",
                 ),
             ),
+            low_is_bad=True,
         ),
         Metric(
             "memory_thermal_margin_c",
@@ -43,6 +45,7 @@ WARM_WITHOUT_THRESHOLD_C = 80
                     confidence="derived",
                 ),
             ),
+            low_is_bad=True,
         ),
         Metric(
             "temperature_without_threshold_c",
@@ -58,6 +61,7 @@ WARM_WITHOUT_THRESHOLD_C = 80
                     confidence="derived",
                 ),
             ),
+            of_some="of a GPU that gives no threshold, which is named",
         ),
         Metric("temperature_slowdown_c", "C", "temperature at which the board slows down"),
         Metric("temperature_shutdown_c", "C", "temperature at which the board switches off"),
@@ -100,6 +104,7 @@ WARM_WITHOUT_THRESHOLD_C = 80
     ),
     per_gpu=True,
     optional=NO_VGPU,
+    group="heat",
 )
 def thermal_margin(node: Node) -> Iterator[Sample]:
     """Read how far each GPU and its memory are from the temperatures that the board allows.

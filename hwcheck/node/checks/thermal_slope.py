@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check
 from hwcheck.node.limits import AtMost
 from hwcheck.node.load.settle import slope
 from hwcheck.node.load.summary import LEAST_SAMPLES, FigureOfKind, Loaded, among_peers
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 FIRST_S = 5.0
@@ -50,6 +51,7 @@ LEAST_SLOPE = 0.5
     load=True,
     per_gpu=True,
     optional="two GPUs of one kind",
+    group="heat",
 )
 def thermal_slope(node: Node) -> Iterator[Sample]:
     """Compare how steeply the temperature of each GPU rises in the first seconds of the load.

@@ -5,9 +5,10 @@ from __future__ import annotations
 from statistics import median
 from typing import Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check
 from hwcheck.node.limits import AbovePeers, AtMost
 from hwcheck.node.load.summary import FigureOfKind, Loaded, among_peers
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 CLOSE_C = 10
@@ -37,6 +38,7 @@ BUILT_IN = (
             "C",
             "that over the median of the node's GPUs of its kind",
             (AtMost(BUILT_IN, warn=10, confidence="derived"),),
+            of_some="the one or the other, by its heat",
         ),
         Metric(
             "hot_over_peers_c",
@@ -50,6 +52,7 @@ BUILT_IN = (
                     confidence="derived",
                 ),
             ),
+            of_some="the one or the other, by its heat",
         ),
     ],
     remedy=Remedy(
@@ -64,6 +67,7 @@ BUILT_IN = (
     load=True,
     per_gpu=True,
     optional="two GPUs of one kind",
+    group="heat",
 )
 def thermal_spread(node: Node) -> Iterator[Sample]:
     """Compare the temperature of each GPU at work with the others of its node.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from typing import Iterator, List
 
-from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import BY_USE, Metric, Remedy, check
 from hwcheck.node.gpus import where_supported
 from hwcheck.node.limits import Equal
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 REASONS = "NVML API Reference Guide, NvmlClocksEventReasons: "
@@ -56,7 +57,11 @@ INTERVAL_S = 0.05
             required=True,
         ),
         Metric(
-            "clock_event_reasons", "", "all that holds the clocks down now, or none", required=True
+            "clock_event_reasons",
+            "",
+            "all that holds the clocks down now, or none",
+            required=True,
+            varies=BY_USE,
         ),
     ],
     remedy=Remedy(
@@ -68,6 +73,7 @@ INTERVAL_S = 0.05
     ),
     per_gpu=True,
     optional="GPUs that tell what holds their clocks down",
+    group="power, clocks",
 )
 def throttle_reasons(node: Node) -> Iterator[Sample]:
     """Decode what holds the clocks down: hardware is a fault, the driver's own power cap is not.

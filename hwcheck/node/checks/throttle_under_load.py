@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Callable, Iterator
 
-from hwcheck.node.check import Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import BY_RUN, Metric, NotApplicable, Remedy, check
 from hwcheck.node.limits import AtMost
 from hwcheck.node.load.records import (
     HW_POWER_BRAKE,
@@ -20,6 +20,7 @@ from hwcheck.node.load.summary import (
     per_loaded_gpu,
     share_percent,
 )
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 REASONS = "NVML API Reference Guide, NvmlClocksEventReasons: "
@@ -76,6 +77,7 @@ def _judged(name: str, meaning: str, reason: str, fail: float) -> Metric:
             "%",
             "share of the load in which the driver kept to the power limit, as it is meant to",
             required=True,
+            varies=BY_RUN,
         ),
     ],
     remedy=Remedy(
@@ -89,6 +91,8 @@ def _judged(name: str, meaning: str, reason: str, fail: float) -> Metric:
     load=True,
     per_gpu=True,
     optional="GPUs that tell what holds their clocks down",
+    group="power, clocks",
+    follows=("gpu_count", "mig", "virtualization"),
 )
 def throttle_under_load(node: Node) -> Iterator[Sample]:
     """Read for how much of the load, and of the collectives, each reason held the clocks down.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Remedy, check
 from hwcheck.node.limits import Equal
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 
@@ -31,6 +32,7 @@ from hwcheck.node.wire import Sample
         "chrony.conf, which also tells the kernel",
         command="timedatectl; chronyc tracking",
     ),
+    group="host",
 )
 def time_sync(node: Node) -> Iterator[Sample]:
     """Ask the kernel whether its clock is synchronized.

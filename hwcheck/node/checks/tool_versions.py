@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import Metric, NotApplicable, Remedy, check
 from hwcheck.node.limits import Equal, like_most
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 
@@ -58,6 +59,8 @@ from hwcheck.node.wire import Sample
     ),
     gpu=False,
     optional="NVIDIA's container toolkit and DCGM",
+    group="software",
+    stage="inventory",
 )
 def tool_versions(node: Node) -> Iterator[Sample]:
     """Read which NVIDIA Container Toolkit and which DCGM are installed, by their libraries' names.

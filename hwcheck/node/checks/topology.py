@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 from typing import Dict, Iterator, List, Optional, Tuple
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import BY_IDENTITY, BY_SLOT, TIMED, CouldNotMeasure, Metric, Remedy, check
+from hwcheck.node.gpus import UP_NVLINKS
 from hwcheck.node.interconnect import Interconnect, LinkedGpu, links_to, nvlink_gbps, nvlinks
 from hwcheck.node.limits import AtLeast, AtMost, Equal, FromSample
+from hwcheck.node.node import Node
 from hwcheck.node.pcie import Place, pci_path, place_of
 from hwcheck.node.reasons import Reason, together
 from hwcheck.node.wire import Sample
@@ -20,12 +22,52 @@ MOST_NICS = 32
 """NCCL uses no more (MAX_IB_DEVS, src/transport/net_ib)."""
 
 
+PCI_ADDRESS = Metric(
+    "pci_address",
+    "",
+    "PCI address of a GPU or an RDMA device",
+    required=True,
+    varies=BY_IDENTITY,
+)
+CPU_AFFINITY = Metric(
+    "cpu_affinity",
+    "",
+    "CPUs near the GPU",
+    varies=BY_SLOT,
+    of_some="goes by its slot",
+)
+NUMA_AFFINITY = Metric(
+    "numa_affinity",
+    "",
+    "NUMA nodes whose memory is near the GPU",
+    varies=BY_SLOT,
+    of_some="goes by its slot",
+)
+GPU_NUMA_ID = Metric(
+    "gpu_numa_id",
+    "",
+    "NUMA node that the GPU's own memory is",
+    varies=BY_SLOT,
+)
+NVSWITCH = Metric(
+    "nvswitch",
+    "",
+    "whether the GPU's NVLinks lead to NVSwitches",
+    of_some=UP_NVLINKS,
+)
+PATH = Metric("path", "", "way between two GPUs: NV# that many NVLinks, " + WAY)
+NVLINK_GBPS = Metric(
+    "nvlink_gbps", "GB/s", "what the NVLinks of a pair carry each way, all together"
+)
+NIC_PATH = Metric("nic_path", "", "way between a GPU or an RDMA device and another one: " + WAY)
+
+
 @check(
     metrics=[
-        Metric("pci_address", "", "PCI address of a GPU or an RDMA device", required=True),
-        Metric("cpu_affinity", "", "CPUs near the GPU"),
-        Metric("numa_affinity", "", "NUMA nodes whose memory is near the GPU"),
-        Metric("gpu_numa_id", "", "NUMA node that the GPU's own memory is"),
+        PCI_ADDRESS,
+        CPU_AFFINITY,
+        NUMA_AFFINITY,
+        GPU_NUMA_ID,
         Metric(
             "numa_unknown",
             "",
@@ -40,7 +82,7 @@ MOST_NICS = 32
                 ),
             ),
         ),
-        Metric("nvswitch", "", "whether the GPU's NVLinks lead to NVSwitches"),
+        NVSWITCH,
         Metric(
             "nvlinks_unanswered",
             "links",
@@ -54,7 +96,7 @@ MOST_NICS = 32
             ),
             required=True,
         ),
-        Metric("path", "", "way between two GPUs: NV# that many NVLinks, " + WAY),
+        PATH,
         Metric(
             "nvlinks",
             "links",
@@ -70,8 +112,8 @@ MOST_NICS = 32
             ),
         ),
         Metric("nvlinks_of_peers", "links", "the most NVLinks of any pair like this one"),
-        Metric("nvlink_gbps", "GB/s", "what the NVLinks of a pair carry each way, all together"),
-        Metric("nic_path", "", "way between a GPU or an RDMA device and another one: " + WAY),
+        NVLINK_GBPS,
+        NIC_PATH,
     ],
     remedy=Remedy(
         cause="NVLinks that did not train (a bridge or board that is not seated, a damaged "
@@ -82,6 +124,8 @@ MOST_NICS = 32
         command="nvidia-smi topo -m && nvidia-smi nvlink --status",
     ),
     per_gpu=True,
+    group="NVLink, P2P",
+    beside=TIMED,
 )
 def topology(node: Node) -> Iterator[Sample]:
     """Find the way between every two GPUs, and from each to RDMA devices, CPUs and memory.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, Optional
 
-from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Remedy, Varies, check
 from hwcheck.node.gpus import AnswerOfKind, Survey, among_equals, of_kind
 from hwcheck.node.limits import Equal, FromInventory, FromSample, like_most
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.wire import Sample
 
 
@@ -35,12 +36,14 @@ from hwcheck.node.wire import Sample
                 ),
             ),
             required=True,
+            fact="vbios",
         ),
         Metric(
             "vbios_of_most",
             "",
             "VBIOS that most boards of this kind have in this node",
             required=True,
+            varies=Varies("as vbios", hosts=False, neighbors=False),
         ),
     ],
     remedy=Remedy(
@@ -51,6 +54,8 @@ from hwcheck.node.wire import Sample
     ),
     per_gpu=True,
     optional="a VBIOS version that can be read",
+    group="GPUs",
+    stage="inventory",
 )
 def vbios(node: Node) -> Iterator[Sample]:
     """Read the VBIOS version of each GPU, and hold it against boards of its kind and the inventory.

@@ -4,40 +4,49 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.node.check import TIMED, Metric, Remedy, check
 from hwcheck.node.limits import Equal, FromInventory, like_most
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
+
+HYPERVISOR = Metric(
+    "hypervisor",
+    "",
+    "hypervisor below this machine, or none",
+    (
+        Equal(
+            FromInventory("hypervisor"),
+            source="the inventory's hwcheck_hypervisor",
+            confidence="inventory",
+        ),
+        like_most(
+            "Linux kernel, /sys/hypervisor, CPUID and DMI: the same GPUs behind another "
+            "hypervisor have other bandwidth, topology and counters"
+        ),
+    ),
+    required=True,
+)
+PRODUCT = Metric(
+    "product", "", "vendor and product of the machine by its firmware (DMI)", required=True
+)
+CONTAINER = Metric("container", "", "whether this login is in a container", required=True)
 
 
 @check(
     metrics=[
-        Metric(
-            "hypervisor",
-            "",
-            "hypervisor below this machine, or none",
-            (
-                Equal(
-                    FromInventory("hypervisor"),
-                    source="the inventory's hwcheck_hypervisor",
-                    confidence="inventory",
-                ),
-                like_most(
-                    "Linux kernel, /sys/hypervisor, CPUID and DMI: the same GPUs behind another "
-                    "hypervisor have other bandwidth, topology and counters"
-                ),
-            ),
-            required=True,
-        ),
-        Metric(
-            "product", "", "vendor and product of the machine by its firmware (DMI)", required=True
-        ),
-        Metric("container", "", "whether this login is in a container", required=True),
+        HYPERVISOR,
+        PRODUCT,
+        CONTAINER,
     ],
     remedy=Remedy(
         cause="the address leads to another machine than was meant, or the instance type changed",
         fix="correct the address or hwcheck_hypervisor in the inventory",
         command="systemd-detect-virt; cat /sys/class/dmi/id/product_name",
     ),
+    group="host",
+    explains_silence=True,
+    stage="inventory",
+    beside=TIMED,
 )
 def virtualization(node: Node) -> Iterator[Sample]:
     """Record whether the node is a virtual machine or a container, and its product name.

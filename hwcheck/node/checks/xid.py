@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Dict, Iterator, List, Set
 
 from hwcheck.node import xids
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy, check, in_words
 from hwcheck.node.limits import AtMost
+from hwcheck.node.node import Node
 from hwcheck.node.reasons import LOG_LOST
 from hwcheck.node.wire import Sample
 
@@ -118,7 +119,7 @@ LEAST_GPUS = 4
                 ),
             ),
         ),
-        Metric("meaning", "", "what the code means and asks for"),
+        in_words("what the code means and asks for"),
         Metric("log_complete", "", "whether the log still goes back to the boot", required=True),
     ],
     remedy=Remedy(
@@ -127,6 +128,8 @@ LEAST_GPUS = 4
         "that, have the board examined",
         command="sudo dmesg --ctime | grep -E 'NVRM: Xid|SXid'",
     ),
+    group="GPUs",
+    proof="events",
 )
 def xid(node: Node) -> Iterator[Sample]:
     """Read the Xid and SXid messages of the NVIDIA driver since boot.

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Dict, Sequence, Tuple
 
-from hwcheck.node.check import CouldNotMeasure, Node
+from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.collective.spec import EVERY_NODE_LEGS, LOGGING, SITE, SOME_NODE_LEGS, LegPlan
 from hwcheck.node.host.facts import NcclSetting
 from hwcheck.node.interconnect import Interconnect, nvlinks
+from hwcheck.node.node import Node
 
 LOGIN = ("process environment", "/etc/environment", "/etc/profile.d/")
 """Origins of what a shell sets."""

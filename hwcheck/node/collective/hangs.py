@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Callable, Dict, Sequence
 
-from hwcheck.node.check import CouldNotMeasure, Gpu
+from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.node import Gpu
 from hwcheck.node.threads import side_by_side
 from hwcheck.node.wire import DRIVER_ANSWERS
 

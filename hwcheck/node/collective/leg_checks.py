@@ -4,45 +4,82 @@ from __future__ import annotations
 
 from typing import Callable, Iterator, Tuple, Union
 
-from hwcheck.node.check import WITHOUT_MIG, Check, Function, Metric, Node, Remedy, check
+from hwcheck.node.check import BY_RUN, WITHOUT_MIG, Check, Function, Metric, Remedy, Varies, check
 from hwcheck.node.collective.spec import EVERY_NODE_LEGS
-from hwcheck.node.limits import Equal
+from hwcheck.node.limits import Equal, Steady
+from hwcheck.node.node import Node
 from hwcheck.node.wire import DRIVER_ANSWERS, Leg, Sample
 
 BUSBW_SOURCE = "NVIDIA/nccl-tests, doc/PERFORMANCE.md"
 NEEDED = [leg.name for leg in EVERY_NODE_LEGS]
 """The legs that every whole answer has; of one GPU there is the first only."""
 
-METRICS: Tuple[Metric, ...] = (
-    Metric(
-        "leg_state",
-        "",
-        "done, hang (killed by its wall clock) or failed",
-        (Equal("done", "a healthy node ends every leg; NVIDIA/nccl#631, NVIDIA/nccl#257"),),
-    ),
-    Metric(
-        "driver_answers",
-        "",
-        "whether the driver answers within a bound after the leg hung and was killed",
-        (
-            Equal(
-                True,
-                "a driver that hangs with a GPU hangs until a reboot; NVIDIA/nccl-tests#117",
-                confidence="published",
-            ),
+WITH_BUSBW = Varies("the busbw of each size is compared", hosts=False, neighbors=False)
+
+LEG_STATE = Metric(
+    "leg_state",
+    "",
+    "done, hang (killed by its wall clock) or failed",
+    (Equal("done", "a healthy node ends every leg; NVIDIA/nccl#631, NVIDIA/nccl#257"),),
+)
+DRIVER_ANSWERS_METRIC = Metric(
+    "driver_answers",
+    "",
+    "whether the driver answers within a bound after the leg hung and was killed",
+    (
+        Equal(
+            True,
+            "a driver that hangs with a GPU hangs until a reboot; NVIDIA/nccl-tests#117",
+            confidence="published",
         ),
     ),
-    Metric(
-        "wrong_elements",
-        "elements",
-        "elements that are not exactly what they must be, over all ranks and sizes",
-        (Equal(0, "exact integers, tolerance 0, as nccl-tests' #wrong (README.md, -c)"),),
-    ),
-    Metric("largest_size_bytes", "bytes", "the largest size, which the figures belong to"),
-    Metric("busbw_gbps", "GB/s", "bus bandwidth at the largest size; " + BUSBW_SOURCE),
-    Metric("algbw_gbps", "GB/s", "size over time at the largest size; " + BUSBW_SOURCE),
-    Metric("busbw_spread", "share", "inter-quartile range over median of the largest size"),
-    Metric("pass_spread", "share", "what the largest size's medians differ by, turn by turn"),
+)
+WRONG_ELEMENTS = Metric(
+    "wrong_elements",
+    "elements",
+    "elements that are not exactly what they must be, over all ranks and sizes",
+    (Equal(0, "exact integers, tolerance 0, as nccl-tests' #wrong (README.md, -c)"),),
+)
+LARGEST_SIZE_BYTES = Metric(
+    "largest_size_bytes",
+    "bytes",
+    "the largest size, which the figures belong to",
+    varies=BY_RUN,
+)
+BUSBW_GBPS = Metric(
+    "busbw_gbps",
+    "GB/s",
+    "bus bandwidth at the largest size; " + BUSBW_SOURCE,
+    past=Steady(-1, ratio=True, scatter=0.005, least=0.03),
+)
+ALGBW_GBPS = Metric(
+    "algbw_gbps",
+    "GB/s",
+    "size over time at the largest size; " + BUSBW_SOURCE,
+    varies=WITH_BUSBW,
+)
+BUSBW_SPREAD = Metric(
+    "busbw_spread",
+    "share",
+    "inter-quartile range over median of the largest size",
+    varies=WITH_BUSBW,
+)
+PASS_SPREAD = Metric(
+    "pass_spread",
+    "share",
+    "what the largest size's medians differ by, turn by turn",
+    varies=WITH_BUSBW,
+)
+
+METRICS: Tuple[Metric, ...] = (
+    LEG_STATE,
+    DRIVER_ANSWERS_METRIC,
+    WRONG_ELEMENTS,
+    LARGEST_SIZE_BYTES,
+    BUSBW_GBPS,
+    ALGBW_GBPS,
+    BUSBW_SPREAD,
+    PASS_SPREAD,
 )
 
 REMEDY = Remedy(
@@ -59,7 +96,14 @@ REMEDY = Remedy(
 def collective_check(optional: str = WITHOUT_MIG) -> Callable[[Function], Check]:
     """Register a function as the check of the collective of its name."""
     return check(
-        metrics=METRICS, remedy=REMEDY, gpu=False, load=True, legs=NEEDED, optional=optional
+        metrics=METRICS,
+        remedy=REMEDY,
+        gpu=False,
+        load=True,
+        legs=NEEDED,
+        optional=optional,
+        group="collectives",
+        stage="collectives",
     )
 
 

@@ -27,9 +27,10 @@ TEXT_LIMIT = 200
 
 
 class ContainerReader(Tree):
-    """The part of ``check.Host`` about container runtimes. No container is started."""
+    """The part of ``node.NodeHost`` about container runtimes. No container is started."""
 
     def container_settings(self, runtime: str) -> Optional[ContainerSettings]:
+        """Say what docker, containerd or podman gives to every container; None without its file."""
         if runtime == "docker":
             text = self._text(DOCKER)
             return None if text is None else _docker(text)

@@ -28,9 +28,10 @@ LOCAL_IPV4 = re.compile(r"\|-- (\S+)\n\s+/32 host LOCAL")
 
 
 class ImexReader(ProcessReader):
-    """Implements ``imex`` of ``check.Host``."""
+    """The IMEX part of ``node.NodeHost``."""
 
     def imex(self) -> Imex:
+        """State of the service by which hosts of an NVLink domain map each other's memory."""
         pid = next((pid for pid, name in self._processes() if name == SERVICE), None)
         runs = pid is not None if self._shows_others() else None
         names = (re.fullmatch(r"channel\d+", name) for name in self._list(CHANNELS))

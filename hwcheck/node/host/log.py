@@ -44,9 +44,10 @@ Part = Tuple[List[Stamped], bool]
 
 
 class LogReader(Tree):
-    """The kernel log for ``check.Host``."""
+    """The kernel log for ``node.NodeHost``."""
 
     def kernel_log(self, words: Sequence[str]) -> KernelLog:
+        """Kernel messages since boot with one of these words. Raises CouldNotMeasure."""
         # The kernel's buffer is tried first: nothing else has to run for it. Where it may not be
         # read the journal and then the log files stand in, and where it has lost its beginning they
         # tell what came before; when all have lost it, the one that goes back farthest does.
@@ -90,6 +91,7 @@ class LogReader(Tree):
                 yield messages[boots[-1] if boots else 0 :], bool(boots)
 
     def uptime_s(self) -> float:
+        """Seconds since boot. Raises CouldNotMeasure."""
         match = re.match(r"(\d+\.\d+)", self._read("proc/uptime"))
         if not match:
             raise CouldNotMeasure("/proc/uptime cannot be read")

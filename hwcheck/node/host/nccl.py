@@ -22,7 +22,7 @@ Pair = Tuple[str, str]
 
 
 class NcclReader(Tree):
-    """The NCCL part of ``check.Host``.
+    """The NCCL part of ``node.NodeHost``.
 
     ``environment`` and ``home`` are the process's own where they are not given.
     """
@@ -38,9 +38,11 @@ class NcclReader(Tree):
         self._home = _home_of_user() if home is None else home
 
     def home(self) -> str:
+        """Home folder of the user that this runs as."""
         return self._home
 
     def nccl_settings(self) -> List[NcclSetting]:
+        """NCCL_* variables that a job started by this login would find."""
         # The process environment wins, then what a login adds to it (profile.d after
         # /etc/environment), then the file that NCCL_CONF_FILE names or else ~/.nccl.conf, then
         # /etc/nccl.conf: NCCL sets from a file only what is not set yet.

@@ -29,9 +29,10 @@ ANSWER_LIMIT_S = 10.0
 
 
 class PartsReader(RdmaReader):
-    """The parts of ``check.Host``."""
+    """The parts of ``node.NodeHost``."""
 
     def parts(self) -> List[Part]:
+        """Parts of the machine but its GPUs, as firmware, bus and drivers name them."""
         return [
             *self._machine(),
             *self._bmc(),
@@ -41,6 +42,7 @@ class PartsReader(RdmaReader):
         ]
 
     def hidden_parts(self) -> str:
+        """Why the parts that the firmware names cannot be read; empty where they can."""
         table = self._path(TABLE)
         if os.path.lexists(table) and contents(table) is None:
             return "/%s may be read by root only" % TABLE
@@ -104,6 +106,10 @@ class PartsReader(RdmaReader):
             yield Part("nvswitch%d" % number, self.pci_ids(address), firmware=firmware)
 
     def neighbors(self) -> List[Neighbor]:
+        """Far ends of the cables of InfiniBand ports and network interfaces, as far as they tell.
+
+        Raises CouldNotMeasure where no program is installed that asks them.
+        """
         neighbors = [*self._over_infiniband(), *self._over_ethernet()]
         if not neighbors and not self._program(SMPQUERY) and not self._program(LLDPCTL):
             raise CouldNotMeasure(

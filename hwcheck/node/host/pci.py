@@ -64,16 +64,22 @@ name is that of kernels before 5.3."""
 
 
 class PciReader(Tree):
-    """The PCI half of ``check.Host``."""
+    """The PCI half of ``node.NodeHost``."""
 
     _bridges: Optional[List[str]] = None
     _nvidia_classes: Optional[Dict[str, str]] = None
 
     def pci_gpus(self) -> List[str]:
+        """PCI addresses of NVIDIA display and 3D controllers."""
         # Virtual functions of a GPU are not counted.
         return self._of_nvidia(GPU_CLASSES)
 
     def nvswitches(self) -> List[str]:
+        """PCI addresses of NVSwitches, or of the bridges that manage them.
+
+        Those of Blackwell are not on the bus; their bridges are told from network cards by data
+        that only root may read.
+        """
         return self._of_nvidia(SWITCH_CLASSES) + self._switch_bridges()
 
     def _switch_bridges(self) -> List[str]:
@@ -115,21 +121,25 @@ class PciReader(Tree):
         return self._nvidia_classes[address]
 
     def pci_driver(self, pci_address: str) -> str:
+        """Kernel driver that a device is bound to; empty without one."""
         driver = DEVICES + pci_address + "/driver"
         bound = os.path.lexists(self._path(driver))
         return os.path.basename(self._resolve(driver)) if bound else ""
 
     def pci_answers(self, pci_address: str) -> bool:
+        """Whether a device answers on the bus; one that fell off reads as all ones."""
         identity = contents(self._path(DEVICES + pci_address + "/config"), 4)
         if identity is None or len(identity) < 4:
             raise CouldNotMeasure("the configuration space of %s cannot be read" % pci_address)
         return identity != b"\xff" * 4
 
     def pcie_port_width_max(self, pci_address: str) -> int:
+        """Lanes that the upstream port of a device offers. Raises CouldNotMeasure."""
         text = self._port(pci_address, "max_link_width")
         return _lanes(text, "the port above " + pci_address)
 
     def pcie_widths(self, pci_address: str) -> Tuple[int, int]:
+        """Lanes that a device uses on its link and lanes it has there. Raises CouldNotMeasure."""
         device = DEVICES + pci_address
         now, most = (
             _lanes(self._read("%s/%s_link_width" % (device, which)).strip(), pci_address)
@@ -138,10 +148,12 @@ class PciReader(Tree):
         return now, most
 
     def pcie_port_generation_max(self, pci_address: str) -> int:
+        """PCIe generation that the upstream port of a device offers. Raises CouldNotMeasure."""
         text = self._port(pci_address, "max_link_speed")
         return _generation(text, "the port above " + pci_address)
 
     def pcie_generations(self, pci_address: str) -> Tuple[int, int]:
+        """PCIe generation of a device's link and the newest it can do. Raises CouldNotMeasure."""
         device = DEVICES + pci_address
         now, most = (
             _generation(self._read("%s/%s_link_speed" % (device, which)).strip(), pci_address)
@@ -150,15 +162,18 @@ class PciReader(Tree):
         return now, most
 
     def has_pcie_link(self, pci_address: str) -> bool:
+        """Whether a device has a PCIe link; virtual ones and those in the processor have none."""
         # Functions without a Link Status register read as no lanes.
         return self._read(DEVICES + pci_address + "/current_link_width").strip() != "0"
 
     def pci_ids(self, pci_address: str) -> str:
+        """Vendor, device and subsystem of a device (``15b3:1021:15b3:0041``); empty: not there."""
         names = ("vendor", "device", "subsystem_vendor", "subsystem_device")
         texts = [self._read("%s%s/%s" % (DEVICES, pci_address, name)).strip() for name in names]
         return ":".join(text[2:] for text in texts if text.startswith("0x"))
 
     def nvme_drives(self) -> List[NvmeDrive]:
+        """NVMe controllers on the bus, by address; virtual functions are left out."""
         drives = []
         for address in self._list(DEVICES):
             device = DEVICES + address
@@ -170,6 +185,7 @@ class PciReader(Tree):
         return drives
 
     def bridges_above(self, pci_address: str) -> List[str]:
+        """PCI addresses of the bridges between a device and the root, nearest first."""
         folder = os.path.dirname(self._resolve(DEVICES + pci_address))
         bridges = []
         while ADDRESS.fullmatch(os.path.basename(folder)):
@@ -192,10 +208,15 @@ class PciReader(Tree):
         return ""
 
     def numa_node(self, pci_address: str) -> Optional[int]:
+        """NUMA node of a device; None where the firmware does not tell."""
         text = self._read("%s%s/numa_node" % (DEVICES, pci_address)).strip()
         return int(text) if text.isdigit() else None
 
     def rdma_devices(self) -> Dict[str, str]:
+        """PCI address by name of the RDMA devices.
+
+        Software, virtual functions and bridges that manage NVSwitches are left out.
+        """
         # In the order in which people count: ``mlx5_2``, ``mlx5_10``.
         devices = {}
         for name in sorted(self._list(RDMA), key=_counted):
@@ -207,6 +228,11 @@ class PciReader(Tree):
         return devices
 
     def cards_without_rdma(self) -> Dict[str, str]:
+        """Driver by PCI address of InfiniBand and ConnectX cards that are no RDMA device.
+
+        It is empty where no driver has taken the card. Virtual functions and bridges that manage
+        NVSwitches are left out.
+        """
         others = {*self.rdma_devices().values(), *self._switch_bridges()}
         return {
             address: self.pci_driver(address)
@@ -217,6 +243,11 @@ class PciReader(Tree):
         }
 
     def is_idle(self, pci_address: str) -> bool:
+        """Whether nothing came of a network card, against what is meant.
+
+        It has no driver, and none was ruled out by hand; or its driver has made neither a network
+        interface nor anything for RDMA of it.
+        """
         device = DEVICES + pci_address
         if not self.pci_driver(pci_address):
             # Whoever names another driver for it, or none, wants it so (ABI, sysfs-bus-pci).
@@ -230,9 +261,14 @@ class PciReader(Tree):
         return kind.startswith(INFINIBAND_CLASS) or (mellanox and kind.startswith(NETWORK_CLASS))
 
     def acs_control(self, pci_address: str) -> Optional[int]:
+        """Access control register of a bridge; None: it has none. Raises CouldNotMeasure."""
         return self._extended(pci_address, ACS_ID)
 
     def ats_enabled(self, pci_address: str) -> Optional[bool]:
+        """Whether a device's address translation services are on; None: it has none.
+
+        Raises CouldNotMeasure.
+        """
         control = self._extended(pci_address, ATS_ID)
         return None if control is None else bool(control & ATS_ENABLE)
 
@@ -258,14 +294,17 @@ class PciReader(Tree):
         return None
 
     def has_command_queues(self) -> bool:
+        """Whether the firmware gives this system an SMMU with command queues of its own (CMDQV)."""
         # A device that the firmware lists and does not offer has the status 0 (ACPI, _STA).
         names = [name for name in self._list(ACPI_DEVICES) if name.startswith(CMDQV)]
         return any(self._read(ACPI_DEVICES + name + "/status").strip() != "0" for name in names)
 
     def iommu_groups(self) -> int:
+        """Count the groups of the IOMMU; 0 when it is off."""
         return len(self._list("sys/kernel/iommu_groups"))
 
     def iommu_domain(self, pci_address: str) -> str:
+        """``identity``, ``DMA``, ``DMA-FQ``; empty without a group. Raises CouldNotMeasure."""
         group = DEVICES + pci_address + "/iommu_group"
         if not os.path.lexists(self._path(group)):
             return ""
@@ -275,6 +314,11 @@ class PciReader(Tree):
         return domain
 
     def aer_errors(self, pci_address: str) -> Dict[str, int]:
+        """Advanced error reporting since boot: fatal, nonfatal, correctable.
+
+        Unsupported requests are left out: probing a device at boot makes them. Raises
+        CouldNotMeasure.
+        """
         errors = {}
         for kind in ("fatal", "nonfatal", "correctable"):
             text = self._text("%s%s/aer_dev_%s" % (DEVICES, pci_address, kind))

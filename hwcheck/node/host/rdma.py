@@ -40,11 +40,15 @@ EMPTY_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 
 
 class RdmaReader(PciReader):
-    """The RDMA half of ``check.Host``."""
+    """The RDMA half of ``node.NodeHost``."""
 
     _keys: Optional[Dict[str, Tuple[int, ...]]] = None
 
     def rdma_ports(self) -> List[RdmaPort]:
+        """Ports of the RDMA devices; empty without any.
+
+        Virtual functions beside their card and bridges that manage NVSwitches are left out.
+        """
         return [
             self._rdma_port(device, port)
             for device in self._list(CLASS)

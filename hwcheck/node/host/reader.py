@@ -24,20 +24,30 @@ JOB_PROCESSES = ("slurmstepd", "sge_shepherd")
 FIRST_PID_NAMESPACE = "pid:[%d]" % 0xEFFFFFFC
 
 
-class HostReader(
+class NodeHost(
     ContainerReader, ImexReader, NcclReader, PartsReader, SoftwareReader, SystemReader, LogReader
 ):
-    """Implements ``check.Host``. An absent file means what its absence says, never an error."""
+    """``/proc``, ``/sys`` and the kernel log as a check sees them: each public method is a reading.
+
+    It raises CouldNotMeasure where it says so and where its file cannot be read. An absent file
+    means what its absence says, never an error.
+    """
 
     def driver_version(self) -> str:
+        """Version of the loaded NVIDIA kernel module; empty when none is loaded."""
         text = self._read("proc/driver/nvidia/version")
         match = re.search(r"Kernel Module\b.*?\s(\d+(?:\.\d+)+)\s", text)
         return match.group(1) if match else self._read("sys/module/nvidia/version").strip()
 
     def driver_is_open(self) -> bool:
+        """Whether the loaded NVIDIA kernel module is the open one."""
         return "Open Kernel Module" in self._read("proc/driver/nvidia/version")
 
     def driver_parameter(self, name: str) -> str:
+        """Value of a parameter of the NVIDIA kernel module (``NVreg_`` left out); empty: not set.
+
+        Raises CouldNotMeasure where the driver shows none.
+        """
         text = self._read("proc/driver/nvidia/params")
         if not text:
             raise CouldNotMeasure("/proc/driver/nvidia/params cannot be read")
@@ -45,6 +55,7 @@ class HostReader(
         return match.group(1) if match else ""
 
     def in_container(self) -> bool:
+        """Whether this is a container, whose bus shows devices that it may not use."""
         # Older cgroups name the runtime, and others set ``container=`` for process 1
         # (https://systemd.io/CONTAINER_INTERFACE); Docker and podman leave a file. A virtual
         # machine whose disk was made from a container's image still has that file.
@@ -95,9 +106,11 @@ class HostReader(
         return ""
 
     def fabric_manager_runs(self) -> Optional[bool]:
+        """Whether the fabric manager runs; None where processes of others are hidden."""
         return self._runs("nv-fabricmanage")
 
     def mps_runs(self) -> Optional[bool]:
+        """Whether the Multi-Process Service runs; None where processes of others are hidden."""
         return self._runs("nvidia-cuda-mps")
 
     def _runs(self, process: str) -> Optional[bool]:

@@ -47,11 +47,12 @@ PROGRAMS = ("usr/bin", "usr/local/bin", "usr/sbin", "bin", "usr/local/nvidia/too
 
 
 class SoftwareReader(Tree):
-    """The software part of ``check.Host``."""
+    """The software part of ``node.NodeHost``."""
 
     answer_limit_s = ANSWER_LIMIT_S
 
     def system_nccl(self) -> List[str]:
+        """Versions of the NCCL that the linker finds; empty without one."""
         # The linker's cache says where the library is. The version is the end of the name of the
         # file behind it, as NVIDIA packages it; that costs one link, and loading it would run code.
         cache = contents(self._path("etc/ld.so.cache")) or b""
@@ -59,6 +60,7 @@ class SoftwareReader(Tree):
         return sorted(set(filter(None, (version_in_name(self._resolve(path)) for path in paths))))
 
     def tool_versions(self) -> Dict[str, List[str]]:
+        """Versions of NVIDIA's ``container_toolkit`` and ``dcgm`` that are installed, in order."""
         # By the names of files: packages of both families have them, and nothing has to run.
         versions_by_tool: Dict[str, List[str]] = {}
         for folder in LIBRARY_FOLDERS:
@@ -76,6 +78,7 @@ class SoftwareReader(Tree):
         }
 
     def file_bytes(self, path: str) -> Optional[int]:
+        """Size of a file behind its links; None: it is not there. Raises CouldNotMeasure."""
         try:
             return os.stat(self._path(path)).st_size
         except (FileNotFoundError, NotADirectoryError):
@@ -85,10 +88,12 @@ class SoftwareReader(Tree):
             raise CouldNotMeasure(words, of_errno(error.errno)) from None
 
     def has_program(self, name: str) -> bool:
+        """Whether a program is there and not empty, by its path or in the usual folders."""
         paths = [name] if name.startswith("/") else ["%s/%s" % (each, name) for each in PROGRAMS]
         return any(self.file_bytes(path) for path in paths)
 
     def container_libraries(self) -> Dict[str, List[str]]:
+        """Libraries of this host that NVIDIA's CDI specifications give to containers, by file."""
         # Read line by line rather than parsed: the standard library has no YAML.
         by_kind: Dict[str, Dict[str, List[str]]] = {}
         for folder in CDI_FOLDERS:
@@ -104,6 +109,10 @@ class SoftwareReader(Tree):
         return {path: names for of_kind in by_kind.values() for path, names in of_kind.items()}
 
     def torch_stack(self, python: str) -> Optional[TorchStack]:
+        """Say which torch this interpreter has (the payload's own where empty), or None.
+
+        Raises CouldNotMeasure where the interpreter does not run.
+        """
         # The interpreter runs as it is, whatever the root.
         import subprocess  # here: most visits ask for no torch
 

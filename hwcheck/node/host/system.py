@@ -32,9 +32,10 @@ cloud counts where the processor has no flag that says better: on ARM, unless it
 
 
 class SystemReader(Tree):
-    """What a kernel says of the machine, for ``check.Host``."""
+    """What a kernel says of the machine, for ``node.NodeHost``."""
 
     def hypervisor(self) -> str:
+        """Name of the hypervisor below this virtual machine; empty on bare metal."""
         if "control_d" in self._read("proc/xen/capabilities"):
             return ""  # Xen's own domain has the hardware
         flags = re.search(r"^flags\s*:(.*)$", self._read("proc/cpuinfo"), re.MULTILINE)
@@ -48,10 +49,12 @@ class SystemReader(Tree):
         return named or ("unknown" if by_flag else "")
 
     def product(self) -> str:
+        """Vendor and product of the machine by DMI; empty where the firmware has none."""
         words = (self._read(DMI + name).strip() for name in ("sys_vendor", "product_name"))
         return " ".join(word for word in words if word)
 
     def cpu_vendor(self) -> str:
+        """``GenuineIntel``, ``AuthenticAMD``, ``ARM``; empty where the kernel does not say."""
         text = self._read("proc/cpuinfo")
         match = re.search(r"^vendor_id\s*:\s*(\S+)", text, re.MULTILINE)
         if match:
@@ -59,19 +62,26 @@ class SystemReader(Tree):
         return "ARM" if re.search(r"^CPU implementer\s*:", text, re.MULTILINE) else ""
 
     def kernel_options(self) -> List[str]:
+        """Words of the kernel's command line. They may hold secrets: send on only what is known."""
         return self._read("proc/cmdline").split()
 
     def kernel_setting(self, name: str) -> str:
+        """Content of ``/proc/sys/<name>``. Raises CouldNotMeasure."""
         text = self._text("proc/sys/" + name)
         if text is None:
             raise CouldNotMeasure("/proc/sys/%s cannot be read" % name)
         return text.strip()
 
     def numa_nodes(self) -> int:
+        """NUMA nodes; 0 where the kernel does not know them."""
         folder = self._list("sys/devices/system/node")
         return sum(bool(re.fullmatch(r"node\d+", name)) for name in folder)
 
     def interface_gbps(self, name: str) -> Optional[float]:
+        """Rate of a network interface in Gb/s; None where the kernel knows of no hardware's.
+
+        Of one that stands on others (a VLAN, a bond, a bridge) it is that of the slowest.
+        """
         if self.hypervisor():
             return None  # a guest's driver says what it was made to, not what the guest may use
         return self._interface_gbps(name, MOST_BELOW)
@@ -86,6 +96,7 @@ class SystemReader(Tree):
         return min((rate for rate in rates if rate is not None), default=None)
 
     def cpu_governors(self) -> Dict[str, int]:
+        """CPUs by ``<driver> <governor>``; empty where the kernel does not scale frequencies."""
         counts: Dict[str, int] = {}
         for cpu in self._list("sys/devices/system/cpu"):
             if not re.fullmatch(r"cpu\d+", cpu):
@@ -98,6 +109,7 @@ class SystemReader(Tree):
         return counts
 
     def huge_pages(self) -> HugePages:
+        """Memory set aside as huge pages. Raises CouldNotMeasure."""
         values = dict(re.findall(r"^(\w+):\s+(\d+)", self._read("proc/meminfo"), re.MULTILINE))
         if "HugePages_Total" not in values or "Hugepagesize" not in values:
             raise CouldNotMeasure("no huge pages in /proc/meminfo")
@@ -119,15 +131,18 @@ class SystemReader(Tree):
         )
 
     def memory_total_bytes(self) -> int:
+        """MemTotal. Raises CouldNotMeasure."""
         match = re.search(r"^MemTotal:\s+(\d+) kB", self._read("proc/meminfo"), re.MULTILINE)
         if not match:
             raise CouldNotMeasure("no MemTotal in /proc/meminfo")
         return int(match.group(1)) * 1024
 
     def memory_by_numa_bytes(self) -> Dict[int, int]:
+        """Memory of each NUMA node that has processors; empty where the kernel does not say."""
         return self._numa_bytes(with_processors=True)
 
     def memory_only_numa_nodes(self) -> int:
+        """NUMA nodes with memory and without processors."""
         return sum(size > 0 for size in self._numa_bytes(with_processors=False).values())
 
     def _numa_bytes(self, with_processors: bool) -> Dict[int, int]:
@@ -143,6 +158,7 @@ class SystemReader(Tree):
         return sizes
 
     def swap_used_bytes(self) -> int:
+        """Memory that is swapped out, but to compressed memory. Raises CouldNotMeasure."""
         text = self._text("proc/swaps")
         if text is None:
             raise CouldNotMeasure("/proc/swaps cannot be read")
@@ -154,6 +170,7 @@ class SystemReader(Tree):
         )
 
     def mounts(self) -> List[Mount]:
+        """Mounted file systems, in order. Raises CouldNotMeasure."""
         # The options behind the dash are those of the file system, and those before it those of
         # the place (proc(5), /proc/pid/mountinfo).
         meant = self._file_system_table()
@@ -181,12 +198,18 @@ class SystemReader(Tree):
         return meant
 
     def memory_available_bytes(self) -> int:
+        """MemAvailable, or what a control group leaves of it. Raises CouldNotMeasure."""
         match = re.search(r"^MemAvailable:\s+(\d+) kB", self._read("proc/meminfo"), re.MULTILINE)
         if not match:
             raise CouldNotMeasure("no MemAvailable in /proc/meminfo")
         return min([int(match.group(1)) * 1024, *self._left_bytes()])
 
     def memory_held_bytes(self) -> int:
+        """Memory that the kernel can give to nobody else, but huge pages. Raises CouldNotMeasure.
+
+        That is MemTotal less MemAvailable: what programs, file systems in memory and the kernel
+        hold, and no file cache.
+        """
         text = self._read("proc/meminfo")
         kib = {name: int(size) for name, size in re.findall(r"^(\w+):\s+(\d+) kB", text, re.M)}
         if "MemTotal" not in kib or "MemAvailable" not in kib:
@@ -209,21 +232,26 @@ class SystemReader(Tree):
             folder = folder.rpartition("/")[0]
 
     def filesystem(self, path: str) -> Filesystem:
+        """Size of the file system that holds a path. Raises CouldNotMeasure."""
         return system_calls.filesystem(self._path(path))
 
     def locked_memory_limit_bytes(self) -> Optional[int]:
+        """RLIMIT_MEMLOCK of this login; None means unlimited."""
         return system_calls.locked_memory_limit_bytes()
 
     def clock_synchronized(self) -> bool:
+        """Whether something keeps the clock right. Raises CouldNotMeasure."""
         # systemd-timesyncd leaves this file from its first answer on.
         if self._exists("run/systemd/timesync/synchronized"):
             return True
         return system_calls.clock_synchronized()
 
     def has_module(self, name: str) -> bool:
+        """Whether a kernel module is loaded."""
         return self._exists("sys/module/" + name)
 
     def module_parameter(self, module: str, name: str) -> str:
+        """Value of a parameter of a loaded kernel module; empty where it shows none."""
         return self._read("sys/module/%s/parameters/%s" % (module, name)).strip()
 
 

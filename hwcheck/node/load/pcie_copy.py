@@ -5,10 +5,11 @@ from __future__ import annotations
 from statistics import median
 from typing import Callable, Iterator, Optional, Tuple
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy
-from hwcheck.node.limits import AtLeast, FromSample
+from hwcheck.node.check import CouldNotMeasure, Metric, Remedy
+from hwcheck.node.limits import AtLeast, FromSample, Steady
 from hwcheck.node.load.records import GpuWork
 from hwcheck.node.load.summary import Loaded, peers_metric, percent, with_peers
+from hwcheck.node.node import Node
 from hwcheck.node.wire import Sample
 
 LANE_GBPS = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
@@ -24,7 +25,7 @@ REMEDY = Remedy(
 )
 
 
-def metrics(name: str, direction: str) -> Tuple[Metric, ...]:
+def metrics(name: str, direction: str, drawn_as: str) -> Tuple[Metric, ...]:
     """Return the metrics of a check that copies in one direction."""
     return (
         Metric(
@@ -43,6 +44,8 @@ def metrics(name: str, direction: str) -> Tuple[Metric, ...]:
                 ),
             ),
             required=True,
+            past=Steady(-1, ratio=True, scatter=0.01, least=0.05),
+            drawn_as=drawn_as,
         ),
         Metric(
             "pcie_gbps",

@@ -17,7 +17,7 @@ START_SILENCE_LIMIT_S = 30.0
 
 
 class Limited(Protocol):
-    """What is needed of a GPU: ``check.Gpu`` has it."""
+    """What is needed of a GPU: ``node.Gpu`` has it."""
 
     @property
     def subject(self) -> str:

@@ -16,10 +16,11 @@ from typing import (
     Tuple,
 )
 
-from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable
+from hwcheck.node.check import CouldNotMeasure, Metric, NotApplicable
 from hwcheck.node.gpus import of_boards, per_gpu
 from hwcheck.node.limits import AtLeast
 from hwcheck.node.load.records import Bits, CollectiveRun, Column, GpuWork, LoadRun, Series
+from hwcheck.node.node import Gpu, Node
 from hwcheck.node.reasons import COUNT_IN_DOUBT
 from hwcheck.node.wire import Sample
 

@@ -8,7 +8,7 @@ import sys
 from typing import Any, Callable, Dict, Mapping, Sequence
 
 from hwcheck.node import json_lines, torch_process
-from hwcheck.node.check import CouldNotMeasure, Gpu, NotApplicable
+from hwcheck.node.check import CouldNotMeasure, NotApplicable
 from hwcheck.node.collective.hangs import problem_of
 from hwcheck.node.collective.launch import END_LIMIT_S
 from hwcheck.node.collective.log import Log
@@ -17,6 +17,7 @@ from hwcheck.node.live import LiveNode
 from hwcheck.node.load_lock import BusyError
 from hwcheck.node.multi_host.order import WORKS
 from hwcheck.node.multi_host.place import description_of, local_address
+from hwcheck.node.node import Gpu
 from hwcheck.node.reasons import NO_TORCH
 
 STORE_LIMIT_S = 30.0

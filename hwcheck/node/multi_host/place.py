@@ -7,8 +7,9 @@ import socket
 import struct
 from typing import Any, Dict, Optional, Sequence, Tuple
 
-from hwcheck.node.check import CouldNotMeasure, Gpu, Node
+from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.collective.spec import LOGGING
+from hwcheck.node.node import Gpu, Node
 
 TEXT = 300
 MOST = 100

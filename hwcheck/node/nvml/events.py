@@ -28,7 +28,7 @@ EVENT_LIMIT = 10_000
 
 
 class EventSource(Protocol):
-    """What is needed of a GPU: ``nvml_gpu.NvmlGpu`` has it."""
+    """What is needed of a GPU: ``gpu.Gpu`` has it."""
 
     @property
     def subject(self) -> str:
@@ -69,6 +69,7 @@ class EventWatch:
 
     @property
     def problem(self) -> Reason:
+        """Why not all that is listened for can be told; empty where it can."""
         return together(self._problems)
 
     def events(self) -> List[GpuEvent]:

@@ -1,4 +1,4 @@
-"""One GPU by NVML; implements ``check.Gpu``. Units are converted here: milliwatts leave as watts.
+"""One GPU by NVML. Units are converted here: milliwatts leave as watts.
 
 Nothing here touches pynvml: every question goes through ``nvml.Nvml``.
 """
@@ -19,7 +19,7 @@ from hwcheck.node.nvml.reader import (
     text,
 )
 from hwcheck.node.nvml.topology import TopologyReader, sysfs_address
-from hwcheck.node.quantities import Clocks, GpuProcess
+from hwcheck.node.quantities import Clocks, GpuProcess, Mode
 from hwcheck.node.wire import GpuFacts
 
 COMPUTE = tuple("nvmlDeviceGetComputeRunningProcesses" + end for end in ("_v3", "_v2", ""))
@@ -56,10 +56,16 @@ NAME_LIMIT = 40
 """Characters of a process name that are kept."""
 
 
-class NvmlGpu(MemoryReader, TopologyReader):
-    """``check.Gpu`` over NVML. Errors name the GPU and the quantity."""
+class Gpu(MemoryReader, TopologyReader):
+    """One GPU as a check sees it: each public method is a reading.
+
+    It raises CouldNotMeasure where NVML does not answer; the error names the GPU and the quantity.
+    One that may return None does so where this GPU does not have the thing; it raises where the
+    GPU has it and cannot say now, with MIG on for example.
+    """
 
     def pci_address(self) -> str:
+        """``0000:18:00.0``, as sysfs spells it."""
         bus_id = text(self.once("PCI address", "nvmlDeviceGetPciInfo").busId)
         try:
             return sysfs_address(bus_id)
@@ -67,6 +73,7 @@ class NvmlGpu(MemoryReader, TopologyReader):
             raise CouldNotMeasure.of(error.reason.about(self.subject)) from None
 
     def loss(self) -> str:
+        """NVML's words for a GPU that is lost or waits for a reset; empty while it answers."""
         try:
             self.temperature_c()  # read from the chip each time, so a lost one cannot answer
         except GpuLost as error:
@@ -76,31 +83,44 @@ class NvmlGpu(MemoryReader, TopologyReader):
         return ""
 
     def recovery_action(self) -> Optional[int]:
+        """Repair that the driver wants before it takes work (``xids.RECOVERY_ACTIONS``)."""
         field = self._constant("NVML_FI_DEV_GET_GPU_RECOVERY_ACTION") or 0
         return self.fields("recovery action", [field]).get(field)
 
     def name(self) -> str:
+        """Model (``NVIDIA H100 80GB HBM3``)."""
         return text(self.once("name", "nvmlDeviceGetName"))
 
     def uuid(self) -> str:
+        """``GPU-...``, unique to this GPU."""
         return text(self.once("UUID", "nvmlDeviceGetUUID"))
 
     def board_id(self) -> str:
+        """PCI device and subsystem id: boards of one id are of one design."""
         return "%s %s" % (self._pci_id("pciDeviceId"), self._pci_id("pciSubSystemId"))
 
     def serial(self) -> Optional[str]:
+        """Board serial number."""
         return self._text("serial number", "nvmlDeviceGetSerial")
 
     def board_part_number(self) -> Optional[str]:
+        """Part number of the board."""
         return self._text("board part number", "nvmlDeviceGetBoardPartNumber")
 
     def vbios(self) -> Optional[str]:
+        """Version of the VBIOS."""
         return self._text("VBIOS", "nvmlDeviceGetVbiosVersion")
 
     def inforom_image(self) -> Optional[str]:
+        """Version of the infoROM image."""
         return self._text("infoROM", "nvmlDeviceGetInforomImageVersion")
 
+    def mig_mode(self) -> Optional[Mode]:
+        """Whether the GPU is split into instances (MIG)."""
+        return self._mig_mode()
+
     def inforom_valid(self) -> Optional[bool]:
+        """Whether the checksums of the infoROM in flash hold."""
         try:
             self.read("infoROM", "nvmlDeviceValidateInforom")
         except CorruptedInforom:
@@ -110,6 +130,7 @@ class NvmlGpu(MemoryReader, TopologyReader):
         return True
 
     def virtualization_mode(self) -> Optional[str]:
+        """``none``, ``passthrough``, ``vgpu`` (a share of a GPU in a guest), ``host_vgpu``."""
         name = "nvmlDeviceGetVirtualizationMode"
         mode = self.remembered(name, lambda: self.optional("virtualization mode", name))
         if mode is None:
@@ -118,21 +139,26 @@ class NvmlGpu(MemoryReader, TopologyReader):
         return VIRTUALIZATION_MODES[int(mode)] if is_named else "mode %d" % mode
 
     def power_w(self) -> Optional[float]:
+        """Power that the board draws now."""
         milliwatts = self.optional("power", "nvmlDeviceGetPowerUsage")
         return None if milliwatts is None else int(milliwatts) / 1000.0
 
     def power_limit_w(self) -> float:
+        """Enforced power limit: the smallest of all that are in force."""
         return self.number("power limit", "nvmlDeviceGetEnforcedPowerLimit") / 1000.0
 
     def power_limit_default_w(self) -> float:
+        """Power limit that the board boots with."""
         name = "nvmlDeviceGetPowerManagementDefaultLimit"
         return self.remembered(name, lambda: self.number("default power limit", name)) / 1000.0
 
     def temperature_c(self) -> int:
+        """Core temperature now."""
         sensor = self._nvml.constant("NVML_TEMPERATURE_GPU")
         return int(self.read("temperature", TEMPERATURE, sensor))
 
     def temperature_slowdown_c(self) -> int:
+        """Threshold of the board's own at which hardware slows down."""
         # From Ada on, NVML may give the distance to the threshold instead of the threshold.
         kind = self._nvml.constant("NVML_TEMPERATURE_THRESHOLD_SLOWDOWN")
         quantity, name = "slowdown temperature", "nvmlDeviceGetTemperatureThreshold"
@@ -146,20 +172,25 @@ class NvmlGpu(MemoryReader, TopologyReader):
             return self.temperature_c() + int(margin) - (self.limit_c("SLOWDOWN") or 0)
 
     def temperature_shutdown_c(self) -> Optional[int]:
+        """Threshold of the board's own at which it switches itself off."""
         return self._core_threshold("SHUTDOWN")
 
     def temperature_max_operating_c(self) -> Optional[int]:
+        """Threshold of the board's own from which on the driver lowers the clocks."""
         return self._core_threshold("GPU_MAX")
 
     def memory_temperature_c(self) -> Optional[int]:
+        """Memory temperature now."""
         # 0 is what a board without the sensor may say.
         field = self._nvml.constant("NVML_FI_DEV_MEMORY_TEMP")
         return self.fields("memory temperature", [field]).get(field) or None
 
     def memory_temperature_max_c(self) -> Optional[int]:
+        """Threshold of the board's own above which its memory is too hot."""
         return self._threshold("MEM_MAX")
 
     def fan_speeds_percent(self) -> List[int]:
+        """Intended speed of each fan; empty without fans. What a fan really does is not told."""
         fans = self.optional("fans", "nvmlDeviceGetNumFans")
         speeds = [
             self.optional("fan %d" % fan, "nvmlDeviceGetFanSpeed_v2", fan)
@@ -168,6 +199,7 @@ class NvmlGpu(MemoryReader, TopologyReader):
         return [int(speed) for speed in speeds if speed is not None]
 
     def clock_event_reasons(self) -> Optional[List[str]]:
+        """Names of what holds the clocks down now (``hw_thermal_slowdown``)."""
         bits = self.optional("clock event reasons", CLOCK_EVENTS)
         if bits is None:
             return None
@@ -175,10 +207,12 @@ class NvmlGpu(MemoryReader, TopologyReader):
         return [names.get(bit, "bit_%d" % bit) for bit in range(64) if int(bits) >> bit & 1]
 
     def performance_state(self) -> Optional[int]:
+        """0 (fastest) to 15."""
         state = self.optional("performance state", PERFORMANCE)
         return None if state is None or not 0 <= int(state) <= 15 else int(state)
 
     def application_clocks(self) -> Optional[Clocks]:
+        """Clocks that applications get, and the default."""
         clocks: List[int] = []
         for name in ("nvmlDeviceGetApplicationsClock", "nvmlDeviceGetDefaultApplicationsClock"):
             for kind in ("NVML_CLOCK_GRAPHICS", "NVML_CLOCK_MEM"):
@@ -189,16 +223,19 @@ class NvmlGpu(MemoryReader, TopologyReader):
         return Clocks(*clocks)
 
     def utilization_percent(self) -> int:
+        """Share of the last sample period in which a kernel ran."""
         rates = self.unless_mig("utilization", "nvmlDeviceGetUtilizationRates")
         if rates is None:
             raise CouldNotMeasure("%s: utilization: Not Supported" % self.subject)
         return int(rates.gpu)
 
     def persistence_mode(self) -> bool:
+        """Whether the driver stays loaded with no client."""
         mode = self.read("persistence mode", "nvmlDeviceGetPersistenceMode")
         return bool(mode == self._nvml.constant("NVML_FEATURE_ENABLED"))
 
     def compute_mode(self) -> Optional[str]:
+        """Which processes may compute: ``default``, ``exclusive_process``, ``prohibited``."""
         mode = self.optional("compute mode", "nvmlDeviceGetComputeMode")
         if mode is None:
             return None
@@ -206,12 +243,17 @@ class NvmlGpu(MemoryReader, TopologyReader):
         return COMPUTE_MODES[int(mode)] if is_named else "mode %d" % mode
 
     def compute_processes(self) -> List[int]:
+        """Process ids with a compute context and none for graphics, but the one that asks."""
         pids = [int(process.pid) for process in self.read("compute processes", COMPUTE)]
         others = [pid for pid in pids if pid != os.getpid()]
         drawing = self._drawing() if others else set()
         return [pid for pid in others if pid not in drawing]
 
     def processes(self) -> List[GpuProcess]:
+        """Every process with a compute or graphics context, but the one that asks.
+
+        One with both is ``graphics``.
+        """
         # A process with both kinds of context (C+G of nvidia-smi) is listed as graphics: GNOME and
         # KDE have both on Wayland.
         by_pid: Dict[int, GpuProcess] = {}

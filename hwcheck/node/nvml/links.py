@@ -55,29 +55,36 @@ ERROR_COUNTERS = (
 
 
 class LinkReader(NvmlReader):
-    """The link half of ``check.Gpu``."""
+    """The link half of ``node.Gpu``."""
 
     def pcie_link_width(self) -> int:
+        """Lanes in use now."""
         return self.number("PCIe link width", "nvmlDeviceGetCurrPcieLinkWidth")
 
     def pcie_link_width_max(self) -> int:
+        """Lanes that this device in this system can use, by NVML."""
         return self.number("maximum PCIe link width", "nvmlDeviceGetMaxPcieLinkWidth")
 
     def pcie_link_generation(self) -> int:
+        """PCIe generation now; drops at idle."""
         return self.number("PCIe generation", "nvmlDeviceGetCurrPcieLinkGeneration")
 
     def pcie_link_generation_max(self) -> int:
+        """PCIe generation that this device in this system can reach, by NVML."""
         return self.number("maximum PCIe generation", "nvmlDeviceGetMaxPcieLinkGeneration")
 
     def pcie_replays(self) -> Optional[int]:
+        """PCIe packets that had to be sent again since the GPU was reset."""
         count = self.optional("PCIe replays", "nvmlDeviceGetPcieReplayCounter")
         return None if count is None else int(count)
 
     def nvlinks(self) -> List[NvLink]:
+        """NVLinks, active or not; empty without NVLink."""
         # Asked once: several checks need it.
         return self.remembered("nvlinks", self._nvlinks)
 
     def nvlink_to_switch(self) -> Optional[bool]:
+        """Whether the active NVLinks lead to a switch; None without one or where unknown."""
         # The first active link speaks for all.
         active = [link.link for link in self.nvlinks() if link.active]
         if not active:
@@ -93,6 +100,7 @@ class LinkReader(NvmlReader):
         return bool(kind == self._constant("NVML_NVLINK_DEVICE_TYPE_SWITCH"))
 
     def nvlink_errors(self) -> List[NvLinkErrors]:
+        """Error counters of the active NVLinks that have any."""
         # Which fields the first active link has speaks for all.
         links = [link.link for link in self.nvlinks() if link.active]
         by_name = {name: self._constant(field) for name, field in ERROR_FIELDS.items()}
@@ -113,6 +121,7 @@ class LinkReader(NvmlReader):
         return [each for each in errors if each.counters]
 
     def nvlink_rates(self) -> List[NvLinkRates]:
+        """Bit error rates of the active NVLinks that have any (Blackwell and later)."""
         links = [link.link for link in self.nvlinks() if link.active]
         by_name = {name: self._constant(field) for name, field in RATE_FIELDS.items()}
         fields = [field for field in by_name.values() if field is not None]
@@ -133,6 +142,7 @@ class LinkReader(NvmlReader):
         return rates
 
     def fabric(self) -> Optional[Fabric]:
+        """Registration with an NVSwitch fabric; None on a GPU that does not register."""
         problem: Optional[CouldNotMeasure] = None
         for name, kind in FABRIC_CALLS:
             try:
@@ -148,6 +158,7 @@ class LinkReader(NvmlReader):
         return None
 
     def rack_place(self) -> Optional[RackPlace]:
+        """Where in its rack it is; None where it is in none, or the driver does not tell."""
         try:
             info = self.structure(
                 "place in the rack", "nvmlDeviceGetPlatformInfo", "c_nvmlPlatformInfo_v2_t"

@@ -9,9 +9,10 @@ from hwcheck.node.quantities import EccErrors, Mode, RetiredPages, RowRemap
 
 
 class MemoryReader(NvmlReader):
-    """The memory half of ``check.Gpu``."""
+    """The memory half of ``node.Gpu``."""
 
     def ecc_mode(self) -> Optional[Mode]:
+        """Whether ECC is on."""
         try:
             current, pending = self.once("ECC mode", "nvmlDeviceGetEccMode")
         except NotSupported:
@@ -19,6 +20,7 @@ class MemoryReader(NvmlReader):
         return Mode(current == 1, pending == 1)
 
     def ecc_default(self) -> Optional[bool]:
+        """Whether the board comes with ECC on."""
         modes = self.optional("default ECC mode", "nvmlDeviceGetDefaultEccMode")
         if modes is None:
             return None
@@ -26,6 +28,7 @@ class MemoryReader(NvmlReader):
         return bool((modes[0] if isinstance(modes, list) else modes) == 1)
 
     def ecc_errors(self) -> Optional[EccErrors]:
+        """ECC errors; None with ECC off."""
         mode = self.ecc_mode()
         if mode is None or not mode.current:
             return None
@@ -44,6 +47,7 @@ class MemoryReader(NvmlReader):
         return EccErrors(*counts)
 
     def sram_threshold_exceeded(self) -> Optional[bool]:
+        """Whether SRAM errors qualify the board for replacement; None without root too."""
         try:
             status = self.structure(
                 "SRAM errors", "nvmlDeviceGetSramEccErrorStatus", "c_nvmlEccSramErrorStatus_v1_t"
@@ -53,6 +57,7 @@ class MemoryReader(NvmlReader):
         return bool(status.bThresholdExceeded)
 
     def row_remap(self) -> Optional[RowRemap]:
+        """Remapped memory rows (Ampere and later)."""
         rows = self.unless_mig("remapped rows", "nvmlDeviceGetRemappedRows")
         if rows is None:
             return None
@@ -62,6 +67,7 @@ class MemoryReader(NvmlReader):
         return RowRemap(correctable, uncorrectable, bool(pending), bool(failure), exhausted)
 
     def retired_pages(self) -> Optional[RetiredPages]:
+        """Retired memory pages (before Ampere)."""
         pending = self.optional("retired pages", "nvmlDeviceGetRetiredPagesPendingStatus")
         if pending is None:
             return None
@@ -75,13 +81,16 @@ class MemoryReader(NvmlReader):
         return RetiredPages(counts[0], counts[1], bool(pending))
 
     def memory_total_bytes(self) -> int:
+        """Memory of the GPU."""
         return int(self.once("memory", "nvmlDeviceGetMemoryInfo").total)
 
     def memory_used_bytes(self) -> Optional[int]:
+        """Memory in use."""
         memory = self.unless_mig("memory", "nvmlDeviceGetMemoryInfo")
         return None if memory is None else int(memory.used)
 
     def memory_reserved_bytes(self) -> Optional[int]:
+        """Memory in use that the driver and the board keep for themselves."""
         # Drivers before R510 have no second version of the structure.
         try:
             version = self._nvml.constant("nvmlMemory_v2")
@@ -91,5 +100,6 @@ class MemoryReader(NvmlReader):
         return None if memory is None else int(memory.reserved)
 
     def bar1_total_bytes(self) -> Optional[int]:
+        """Size of the window through which other PCI devices reach the GPU's memory."""
         window = self.unless_mig("BAR1", "nvmlDeviceGetBAR1MemoryInfo")
         return None if window is None or not window.bar1Total else int(window.bar1Total)

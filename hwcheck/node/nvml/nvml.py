@@ -21,7 +21,7 @@ from typing import (
 )
 
 from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.nvml.gpu import NvmlGpu
+from hwcheck.node.nvml.gpu import Gpu
 from hwcheck.node.nvml.reader import (
     CorruptedInforom,
     DriverBroken,
@@ -92,7 +92,7 @@ class Nvml:
         self._pynvml: Any = None
         self._kinds: Dict[Any, Type[CouldNotMeasure]] = {}
         self._status = self._status_code = ""
-        self._gpus: Optional[List[NvmlGpu]] = None
+        self._gpus: Optional[List[Gpu]] = None
 
     def status(self) -> str:
         """Return ``ok``, or in NVML's own words why it cannot be used. Initializes NVML once."""
@@ -116,7 +116,7 @@ class Nvml:
         number = int(self.ask(names))  # 12080 is 12.8
         return "%d.%d" % (number // 1000, number % 1000 // 10)
 
-    def gpus(self) -> List[NvmlGpu]:
+    def gpus(self) -> List[Gpu]:
         """Return every GPU that NVML counts, in its order. Raises CouldNotMeasure.
 
         A GPU that NVML counts and cannot open (lost from the bus, no permission) is among them:
@@ -154,7 +154,7 @@ class Nvml:
     def facts(self) -> List[GpuFacts]:
         """Return what identifies each GPU; empty where NVML does not answer."""
         try:
-            return list(side_by_side(NvmlGpu.facts, self.gpus()))
+            return list(side_by_side(Gpu.facts, self.gpus()))
         except CouldNotMeasure:
             return []
 
@@ -222,7 +222,7 @@ class Nvml:
                 reason = str(error)
         raise FunctionMissing(reason)
 
-    def _open_all(self) -> List[NvmlGpu]:
+    def _open_all(self) -> List[Gpu]:
         gpus, begin_s = [], time.monotonic()
         # In order: the driver initializes one at a time, and so the one that hangs is known.
         for index in range(self._call(("nvmlDeviceGetCount",), ())):
@@ -232,11 +232,11 @@ class Nvml:
         self._took_s += time.monotonic() - begin_s
         return gpus
 
-    def _open(self, index: int) -> NvmlGpu:
+    def _open(self, index: int) -> Gpu:
         try:
-            return NvmlGpu(self, index, self._call(("nvmlDeviceGetHandleByIndex",), (index,)))
+            return Gpu(self, index, self._call(("nvmlDeviceGetHandleByIndex",), (index,)))
         except CouldNotMeasure as error:
-            return NvmlGpu(self, index, None, error)
+            return Gpu(self, index, None, error)
 
 
 class _Unbounded:

@@ -111,13 +111,14 @@ class NvmlReader:
 
     @property
     def subject(self) -> str:
+        """``gpu<index>``, NVML's index."""
         return "gpu%d" % self._index
 
     def is_at(self, handle: Any) -> bool:
         """Whether NVML means this GPU by a handle of its own making."""
         return bool(self._handle) and _address(handle) == _address(self._handle)
 
-    def mig_mode(self) -> Optional[Mode]:
+    def _mig_mode(self) -> Optional[Mode]:
         try:
             current, pending = self.once("MIG mode", "nvmlDeviceGetMigMode")
         except NotSupported:
@@ -164,7 +165,7 @@ class NvmlReader:
         try:
             return self.read(quantity, name, *args)
         except (NotSupported, NoPermission) as error:
-            mode = self.mig_mode()
+            mode = self._mig_mode()
             if mode is not None and mode.current:
                 raise CouldNotMeasure("%s while MIG is on" % error, reasons.MIG) from None
             if isinstance(error, NoPermission):

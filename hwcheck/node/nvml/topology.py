@@ -34,9 +34,10 @@ NO_ADDRESS = re.compile(r"(?:[fF:]+(?:\.[0-7fF])?)?")
 
 
 class TopologyReader(LinkReader):
-    """The topology half of ``check.Gpu``. ``peer`` is NVML's index of another GPU."""
+    """The topology half of ``node.Gpu``. ``peer`` is NVML's index of another GPU."""
 
     def pcie_path(self, peer: int) -> Optional[str]:
+        """PIX, PXB, PHB, NODE or SYS: the way over PCIe to the GPU with this index."""
         name = "nvmlDeviceGetTopologyCommonAncestor"
         level = self.remembered(
             ("path", peer),
@@ -45,6 +46,7 @@ class TopologyReader(LinkReader):
         return None if level is None else ANCESTORS.get(int(level))
 
     def p2p_status(self, peer: int) -> P2PStatus:
+        """Access of this GPU to the memory of the GPU with this index."""
         quantity, name = "P2P with gpu%d" % peer, "nvmlDeviceGetP2PStatus"
         other = self._peer(peer)
         read, write = (self.read(quantity, name, other, index) for index in (READ, WRITE))
@@ -53,9 +55,15 @@ class TopologyReader(LinkReader):
         return P2PStatus(_status(read), _status(write), nvlink, atomics)
 
     def nvlink_remotes(self) -> List[str]:
+        """PCI address of what each active NVLink leads to, in their order.
+
+        It is empty where NVML has none: a guest may not be shown its NVSwitches. Ask where they
+        lead to no switch: what is behind one is not told.
+        """
         return [self._remote(link.link) for link in self.nvlinks() if link.active]
 
     def nvlink_version(self) -> Optional[str]:
+        """``4.0``; None without an active NVLink or where the driver does not say."""
         # The first active link speaks for all.
         active = [link.link for link in self.nvlinks() if link.active]
         if not active:
@@ -65,13 +73,16 @@ class TopologyReader(LinkReader):
         return NVLINK_VERSIONS[int(code)] if has_name else None
 
     def cpu_affinity(self) -> Optional[str]:
+        """CPUs that are near: ``0-31,64-95``."""
         return self._numbers("CPU affinity", "nvmlDeviceGetCpuAffinity", CPU_WORDS)
 
     def numa_affinity(self) -> Optional[str]:
+        """NUMA nodes whose memory is near: ``0``, ``0,3-9``."""
         name = "nvmlDeviceGetMemoryAffinity"
         return self._numbers("NUMA affinity", name, NODE_WORDS, SCOPE_NODE)
 
     def numa_id(self) -> Optional[int]:
+        """NUMA node that the GPU's own memory is; None where it is none."""
         node = self.optional("NUMA id", "nvmlDeviceGetNumaNodeId")
         return None if node is None or int(node) < 0 else int(node)
 

@@ -14,15 +14,21 @@ from hwcheck.provision.state.verdict import StateRecord
 FOLDER = Path(__file__).parent
 
 
-def assert_state(engine: Engine, folder: Path) -> StateRecord:
+def assert_state(engine: Engine, folder: Path, *, verbose: bool = False) -> StateRecord:
     """Assert, print what pytest prints, write ``state.json`` and ``junit.xml`` into the folder.
 
     The same as ``pytest --pyargs hwcheck.provision.state``, but that neither the caller's pytest
-    configuration nor other plugins count. Raises UsageError, and KeyboardInterrupt on Ctrl-C.
+    configuration nor other plugins count. With ``verbose`` it prints each assertion.
+    Raises UsageError, and KeyboardInterrupt on Ctrl-C.
     """
     engine.record = folder / "state.json"
     options = ["--disable-plugin-autoload", f"--config-file={FOLDER / 'pytest.ini'}"]
-    options += ["--quiet", "--no-header", "--capture=no", "--no-summary"]
+    options += [
+        "--verbose" if verbose else "--quiet",
+        "--no-header",
+        "--capture=no",
+        "--no-summary",
+    ]
     options += [
         f"--junit-xml={folder / 'junit.xml'}",
         "-o",

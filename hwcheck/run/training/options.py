@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from hwcheck.node.training.shape import MODELS, ModelShape
@@ -29,7 +29,7 @@ class TrainingOptions:
     """``ranks`` are the numbers of ranks to train on; empty: all GPUs, or 2 where there is none.
 
     ``global_batch`` is in sequences; 0: a micro-batch for each rank. ``prove`` adds the strategies
-    that are wrong on purpose.
+    that are wrong on purpose. ``named`` are the options that somebody gave a value and no default.
     """
 
     model: ModelShape
@@ -47,9 +47,11 @@ class TrainingOptions:
     prove: bool = False
     silence_s: float = 120.0
     start_s: float = 300.0
+    named: tuple[str, ...] = ()
 
-    def without_gpus(self, named: Collection[str]) -> TrainingOptions:
+    def without_gpus(self) -> TrainingOptions:
         """Return the options for hosts that have no GPU: what was not ``named`` is small."""
+        named = self.named
         return replace(
             self,
             model=self.model if "model" in named else MODELS["tiny"],

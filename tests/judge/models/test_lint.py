@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from hwcheck.judge.models import Model, models
+from hwcheck.advise.catalogue import shipped
+from hwcheck.judge.models import Model
 from hwcheck.judge.models.hardware import MOST_SUSTAINED
 from hwcheck.judge.models.lint import BOARD_HAS, check, main, problems
 from hwcheck.judge.models.lint_text import is_source, quoted_share
 from hwcheck.judge.models.records import Joined
 
-MODELS = {model.id: model for model in models()}
-ALL = tuple(models())
+MODELS = {model.id: model for model in shipped().models.every}
+ALL = tuple(shipped().models.every)
 FOLDER = Path(__file__).parents[3] / "hwcheck/judge/models"
 H200 = "h200_sxm"
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from hwcheck.judge.models import UNITS, Model, model_of, models, parse
+from hwcheck.advise.catalogue import shipped
+from hwcheck.judge.models import UNITS, Model, parse
 from hwcheck.judge.models.records import size_bytes
 from hwcheck.node import checks
 from hwcheck.node.limits import FromModel
 
-MODELS = {model.id: model for model in models()}
+MODELS = {model.id: model for model in shipped().models.every}
 H200 = MODELS["h200_sxm"]
 
 WANTED = (
@@ -34,7 +35,7 @@ WANTED = (
 
 @pytest.mark.parametrize("name", WANTED)
 def test_a_gpu_of_this_name_has_what_the_load_is_held_against(name: str) -> None:
-    model = model_of(name)
+    model = shipped().models.of(name)
     assert model is not None
     dtype = "fp16_tflops" if model.board.chip in ("GV100", "TU102", "TU104") else "bf16_tflops"
     assert (model.reached(dtype) or 0) > 0
@@ -42,7 +43,7 @@ def test_a_gpu_of_this_name_has_what_the_load_is_held_against(name: str) -> None
 
 
 def test_no_name_is_there_twice() -> None:
-    names = [name for model in models() for name in model.names]
+    names = [name for model in shipped().models.every for name in model.names]
     assert len(names) == len(set(names))
 
 
@@ -93,17 +94,17 @@ UNNAMED = "NVIDIA Graphics Device"
     ],
 )
 def test_lookup(name: str, device: str, subsystem: str, found: str | None) -> None:
-    model = model_of(name, device, subsystem)
+    model = shipped().models.of(name, device, subsystem)
     assert (model.id if model else None) == found
 
 
-@pytest.mark.parametrize("model", models(), ids=lambda model: model.id)
+@pytest.mark.parametrize("model", shipped().models.every, ids=lambda model: model.id)
 def test_every_model_is_found_by_name_and_by_each_of_its_pci_ids(model: Model) -> None:
     for pci_id in model.pci_ids:
         device, _, subsystem = pci_id.upper().partition(":")
         ids = (f"0x{device}10DE", f"0x{subsystem}" if subsystem else "")
-        assert model_of(UNNAMED, *ids) is model
-        assert all(model_of(name, *ids) is model for name in model.names)
+        assert shipped().models.of(UNNAMED, *ids) is model
+        assert all(shipped().models.of(name, *ids) is model for name in model.names)
 
 
 def test_what_a_healthy_gpu_reaches() -> None:

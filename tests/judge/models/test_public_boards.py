@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.judge.models import model_of
+from hwcheck.advise.catalogue import shipped
 
 DUMPS = Path(__file__).parents[4] / "shared" / "data" / "nvidia_smi_q"
 NAME = re.compile(r"(?:Product Name\s*: |<product_name>)([^\n<]+)")
@@ -24,7 +24,7 @@ def test_no_board_boots_with_less_than_its_model() -> None:
     for path in sorted(DUMPS.iterdir()):
         text = path.read_text("utf-8", "replace")
         name = NAME.search(text)
-        model = model_of(name[1].strip()) if name else None
+        model = shipped().models.of(name[1].strip()) if name else None
         figure = model.figures.get("power_w") if model else None
         if model is None or figure is None:
             continue

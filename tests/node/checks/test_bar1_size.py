@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.site.cases import check_case_problem
 from tests.node.checks.test_cases import REGISTRY
 
@@ -36,7 +37,10 @@ def case(gpus: list[dict[str, Any]], state: str, outcome: str) -> dict[str, Any]
 
 def test_bridged_pairs_reach_the_other_pairs_through_the_window() -> None:
     pairs = [gpu(False, [peer] * 4) for peer in (1, 0, 3, 2)]
-    assert check_case_problem(REGISTRY["bar1_size"], case(pairs, "done", "warn")) == ""
+    assert (
+        check_case_problem(REGISTRY["bar1_size"], case(pairs, "done", "warn"), shipped().models)
+        == ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -50,7 +54,12 @@ def test_bridged_pairs_reach_the_other_pairs_through_the_window() -> None:
     ids=["one pair", "a mesh of four", "switches", "far ends unknown"],
 )
 def test_who_reaches_all_others_needs_no_window(gpus: list[dict[str, Any]]) -> None:
-    assert check_case_problem(REGISTRY["bar1_size"], case(gpus, "not_applicable", "")) == ""
+    assert (
+        check_case_problem(
+            REGISTRY["bar1_size"], case(gpus, "not_applicable", ""), shipped().models
+        )
+        == ""
+    )
 
 
 SWITCHED = [{**gpu(True, [0, 0]), "nvlink_remotes": {"error": "a switch"}}] * 4
@@ -60,7 +69,7 @@ CARD = {"mlx5_0": "0000:31:00.0"}
 def beside_a_card(gpus: list[dict[str, Any]], state: str, outcome: str, **host: Any) -> str:
     of = case(gpus, state, outcome)
     of["node"] |= {"rdma_devices": CARD, **host}
-    return check_case_problem(REGISTRY["bar1_size"], of)
+    return check_case_problem(REGISTRY["bar1_size"], of, shipped().models)
 
 
 def test_a_network_card_needs_the_window_of_gpus_behind_switches() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.inventory.expectations import VARIABLES
 from hwcheck.node import checks
 from hwcheck.node.check import Check
@@ -28,7 +29,7 @@ def read(file: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
 def test_case(file: Path) -> None:
-    assert check_case_problem(REGISTRY[file.parent.name], read(file)) == ""
+    assert check_case_problem(REGISTRY[file.parent.name], read(file), shipped().models) == ""
 
 
 def documented() -> tuple[Check, dict[str, Any]]:
@@ -46,7 +47,7 @@ def documented() -> tuple[Check, dict[str, Any]]:
 
 def test_the_example_of_the_guide_works() -> None:
     check, case = documented()
-    assert check_case_problem(check, case) == ""
+    assert check_case_problem(check, case, shipped().models) == ""
     assert missing(check, [case]) == ["passing case"]
 
 
@@ -62,7 +63,7 @@ def test_the_example_of_the_guide_works() -> None:
 )
 def test_a_case_that_is_wrong_is_noticed(wrong: Mapping[str, Any]) -> None:
     check, case = documented()
-    assert check_case_problem(check, {**case, **wrong}) != ""
+    assert check_case_problem(check, {**case, **wrong}, shipped().models) != ""
 
 
 @pytest.mark.parametrize("name", REGISTRY)

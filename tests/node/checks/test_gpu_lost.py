@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.site.cases import check_case_problem
 from tests.node.checks.test_cases import REGISTRY
 
@@ -29,13 +30,16 @@ def case(gpu: dict[str, Any], outcomes: dict[str, str]) -> dict[str, Any]:
 )
 def test_a_gpu_that_answers_and_takes_no_work_fails(action: int, outcome: str) -> None:
     expected = {"gpu_answer": "pass", "recovery_action": outcome}
-    assert check_case_problem(CHECK, case({"recovery_action": action}, expected)) == ""
+    assert (
+        check_case_problem(CHECK, case({"recovery_action": action}, expected), shipped().models)
+        == ""
+    )
 
 
 def test_a_driver_that_does_not_tell_is_no_fault() -> None:
-    assert check_case_problem(CHECK, case({}, {"gpu_answer": "pass"})) == ""
+    assert check_case_problem(CHECK, case({}, {"gpu_answer": "pass"}), shipped().models) == ""
 
 
 def test_a_lost_gpu_is_not_asked() -> None:
     said = {"loss": "GPU is lost", "recovery_action": {"error": "GPU is lost"}}
-    assert check_case_problem(CHECK, case(said, {"gpu_answer": "fail"})) == ""
+    assert check_case_problem(CHECK, case(said, {"gpu_answer": "fail"}), shipped().models) == ""

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.host_case import NodeFacts
 from hwcheck.judge.limits import judge_answer
 from hwcheck.node import checks
@@ -117,7 +118,7 @@ def found(spoil: Spoil, seed: int = 0) -> set[str]:
     return {
         f"{result.check} {finding.subject}"
         for result in results
-        for finding in judge_answer("n", OF_LOAD[result.check], result, known)
+        for finding in judge_answer("n", OF_LOAD[result.check], result, known, shipped().models)
         if finding.outcome != "pass"
     }
 

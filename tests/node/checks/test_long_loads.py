@@ -8,6 +8,7 @@ from functools import cache
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.host_case import NodeFacts
 from hwcheck.node import checks
 from hwcheck.node.load.records import CollectiveRun, LoadRun, Series
@@ -66,7 +67,9 @@ def judged(check: str, slowed_every: int) -> dict[str, str]:
     node.collective_run = lambda: CollectiveRun(before, 900.0)  # type: ignore[method-assign]
     result = run_check(REGISTRY[check], node)
     assert result.state == "done", result.reason
-    return outcomes(REGISTRY[check], result, NodeFacts({}, {"gpu0": NAME, "gpu1": NAME}))
+    return outcomes(
+        REGISTRY[check], result, NodeFacts({}, {"gpu0": NAME, "gpu1": NAME}), shipped().models
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.judge import judge
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.run_folder import HostRecord
@@ -29,7 +30,7 @@ def bridged(host: str, links: int) -> HostRecord:
 
 def test_a_host_with_fewer_links_than_most_is_warned() -> None:
     hosts = (bridged("a", 4), bridged("b", 4), bridged("c", 2))
-    found = judge(run(*hosts, checks=["nvlink_state"])).findings
+    found = judge(run(*hosts, checks=["nvlink_state"]), shipped()).findings
     warned = [(finding.host, finding.subject) for finding in found if finding.outcome == "warn"]
     assert warned == [("c", "gpu0"), ("c", "gpu1")]
     assert {finding.outcome for finding in found if finding.host != "c"} == {"pass"}

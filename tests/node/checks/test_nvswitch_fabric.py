@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.host_case import NodeFacts
 from hwcheck.node.main import run_check
 from hwcheck.site.cases import outcomes
@@ -20,7 +21,7 @@ H100 = {"fabric": {"state": "completed", "status": "Success"}, "mig_mode": None}
 
 def found(gpu: dict[str, Any], **host: Any) -> dict[str, str]:
     node = FakeNode({**BUS, "gpus": [gpu], **host})
-    return outcomes(CHECK, run_check(CHECK, node), NodeFacts({}, {}, mig=False))
+    return outcomes(CHECK, run_check(CHECK, node), NodeFacts({}, {}, mig=False), shipped().models)
 
 
 @pytest.mark.parametrize("gpu", [A100, H100])

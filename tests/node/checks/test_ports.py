@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.host_case import NodeFacts
 from hwcheck.node.main import run_check
 from hwcheck.site.cases import outcomes
@@ -32,7 +33,7 @@ def node(**port: Any) -> FakeNode:
 )
 def test_a_full_counter_tells_no_rate(count: int, metric: str, outcome: str) -> None:
     result = run_check(PORTS, node(counters={"symbol_error": count}))
-    found = outcomes(PORTS, result, NodeFacts({}, {}, mig=False))
+    found = outcomes(PORTS, result, NodeFacts({}, {}, mig=False), shipped().models)
     rates = {key: each for key, each in found.items() if key.startswith("symbol_errors_")}
     assert rates == {f"{metric} port mlx5_0/1": outcome}
 

@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 
+from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.host_case import NodeFacts
 from hwcheck.judge.limits import judge_answer
 from hwcheck.node.check import Check
@@ -63,7 +64,7 @@ def given(check: Check, result: CheckResult, known: NodeFacts) -> set[str]:
 
 def missed(check: Check, result: CheckResult, known: NodeFacts) -> str:
     """Return what is missed in an answer, in the judge's words."""
-    findings = judge_answer("node1", check, result, known)
+    findings = judge_answer("node1", check, result, known, shipped().models)
     said = [finding.reason.text for finding in findings if finding.outcome == "inconclusive"]
     return "; ".join(reason for reason in said if "the node sent no" in reason)
 

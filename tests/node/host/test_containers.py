@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hwcheck.node.host.facts import ContainerSettings
-from hwcheck.node.host.reader import HostReader
+from hwcheck.node.host.reader import NodeHost
 
 GIB = 1 << 30
 LIMITS = {"memlock": {"Name": "memlock", "Hard": -1, "Soft": -1}}
@@ -20,7 +20,7 @@ def of_docker(tmp_path: Path, says: Any) -> ContainerSettings:
     file = tmp_path / "etc/docker/daemon.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(says if isinstance(says, str) else json.dumps(says))
-    found = HostReader(str(tmp_path)).container_settings("docker")
+    found = NodeHost(str(tmp_path)).container_settings("docker")
     assert found is not None
     return found
 
@@ -74,7 +74,7 @@ def test_files_of_containerd(tmp_path: Path) -> None:
         '  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]\n'
         '    BinaryName = "/usr/bin/runc"\n'
     )
-    reader = HostReader(str(tmp_path))
+    reader = NodeHost(str(tmp_path))
     assert reader.container_settings("containerd") == ContainerSettings(
         "/etc/containerd/config.toml", "runc"
     )
@@ -99,13 +99,13 @@ def test_a_file_of_podman(tmp_path: Path) -> None:
         'shm_size = "65536k"\n[engine]\nruntime = "crun"\n'
         '[engine.runtimes]\nnvidia = ["/usr/bin/nvidia-container-runtime"]\n'
     )
-    assert HostReader(str(tmp_path)).container_settings("podman") == ContainerSettings(
+    assert NodeHost(str(tmp_path)).container_settings("podman") == ContainerSettings(
         "/etc/containers/containers.conf", "crun", "/usr/bin/nvidia-container-runtime", -1, 64 << 20
     )
 
 
 def test_without_a_file(tmp_path: Path) -> None:
-    reader = HostReader(str(tmp_path))
+    reader = NodeHost(str(tmp_path))
     for runtime in ("docker", "podman", "containerd", "enroot", "apptainer", "../x"):
         assert reader.container_settings(runtime) is None
 
@@ -114,7 +114,7 @@ def test_programs(tmp_path: Path) -> None:
     (tmp_path / "usr/bin").mkdir(parents=True)
     program = tmp_path / "usr/bin/nvidia-container-runtime"
     program.write_text("a program")
-    reader = HostReader(str(tmp_path))
+    reader = NodeHost(str(tmp_path))
     assert reader.has_program("nvidia-container-runtime")
     assert reader.has_program("/usr/bin/nvidia-container-runtime")
     assert not reader.has_program("/usr/local/bin/nvidia-container-runtime")

@@ -8,7 +8,7 @@ import pytest
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.host import log
-from hwcheck.node.host.reader import HostReader
+from hwcheck.node.host.reader import NodeHost
 from tests.node.roots import Root
 
 WORDS = ("NVRM: Xid",)
@@ -142,7 +142,7 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_journal_stands_in(journal: Path) -> None:
-    log = HostReader().kernel_log(WORDS)
+    log = NodeHost().kernel_log(WORDS)
     assert [(m.text, m.age_s) for m in log.messages] == [(XID, 10.0)]
     assert log.complete
 
@@ -156,19 +156,19 @@ def test_a_journal_that_hangs_is_given_up(journal: Path, monkeypatch: pytest.Mon
     journal.write_text("#!/bin/sh\nexec sleep 60\n")
     monkeypatch.setattr(log, "TIME_LIMIT_S", 0.2)
     with pytest.raises(CouldNotMeasure, match="kernel log cannot be read"):
-        HostReader().kernel_log(WORDS)
+        NodeHost().kernel_log(WORDS)
 
 
 def test_a_journal_that_may_not_be_read_is_empty(journal: Path) -> None:
     journal.write_text("#!/bin/sh\necho 'Hint: you are not in the group' >&2\n")
     with pytest.raises(CouldNotMeasure, match="group adm"):
-        HostReader().kernel_log(WORDS)
+        NodeHost().kernel_log(WORDS)
 
 
 @pytest.mark.skipif(not os.access("/dev/kmsg", os.R_OK), reason="needs /dev/kmsg")
 def test_the_buffer_of_this_machine() -> None:
     try:
-        log = HostReader().kernel_log(("",))
+        log = NodeHost().kernel_log(("",))
     except CouldNotMeasure:
         assert os.geteuid() != 0 or os.path.exists("/.dockerenv")
         return

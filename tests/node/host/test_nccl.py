@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hwcheck.node.host.facts import NcclSetting
-from hwcheck.node.host.reader import HostReader
+from hwcheck.node.host.reader import NodeHost
 from tests.node.roots import Root
 
 SHELL = "process environment"
@@ -17,7 +17,7 @@ def root(tmp_path: Path) -> Root:
 
 
 def settings(root: Root, **environment: str) -> dict[str, tuple[str, str]]:
-    host = HostReader(str(root.path), environment=environment, home="/home/user")
+    host = NodeHost(str(root.path), environment=environment, home="/home/user")
     return {found.name: (found.value, found.origin) for found in host.nccl_settings()}
 
 
@@ -119,5 +119,5 @@ def test_nothing_but_nccl_leaves_the_node(root: Root) -> None:
 
 def test_the_process_itself_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NCCL_ALGO", "ring")
-    assert HostReader(str(tmp_path)).nccl_settings() == [NcclSetting("NCCL_ALGO", "ring", SHELL)]
-    assert HostReader().home().startswith("/")
+    assert NodeHost(str(tmp_path)).nccl_settings() == [NcclSetting("NCCL_ALGO", "ring", SHELL)]
+    assert NodeHost().home().startswith("/")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.host.reader import HostReader
+from hwcheck.node.host.reader import NodeHost
 from tests.node.roots import Root
 
 PROPRIETARY = (
@@ -149,9 +149,9 @@ def test_a_proc_that_hides_processes(hidden: bool) -> None:
     look = (
         "import os\n"
         "from hwcheck.node.check import CouldNotMeasure\n"
-        "from hwcheck.node.host.reader import HostReader\n"
+        "from hwcheck.node.host.reader import NodeHost\n"
         "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
-        "try: print('seen', HostReader().scheduler_job())\n"
+        "try: print('seen', NodeHost().scheduler_job())\n"
         "except CouldNotMeasure as error: print('not seen:', error)\n"
     )
     # The shell stays process 1 of the namespace, and is root's.
@@ -162,7 +162,7 @@ def test_a_proc_that_hides_processes(hidden: bool) -> None:
 
 
 def test_this_machine_answers() -> None:
-    host = HostReader()
+    host = NodeHost()
     assert host.memory_available_bytes() > 1 << 20
     assert isinstance(host.pci_gpus(), list)
     assert isinstance(host.in_container(), bool)

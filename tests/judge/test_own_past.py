@@ -373,7 +373,9 @@ def every_quarter_hour(check: str, metric: str, subject: str, counts: Sequence[i
         run_of_night(number / 96, [node(answer(check, **{metric: {subject: value}}))])
         for number, value in enumerate(counts)
     ]
-    findings = judge(runs[-1], shipped(), past=joined(map(figures, runs[:-1]))).findings
+    findings = judge(
+        runs[-1], shipped(), past=joined(figures(each, shipped().checks) for each in runs[:-1])
+    ).findings
     return [f.reason.text for f in findings if f.metric == metric and f.basis == OWN_PAST]
 
 

@@ -48,7 +48,7 @@ def test_a_far_end_without_an_address_is_no_switch_where_nvml_calls_it_a_gpu() -
     gpu = {"nvlink_to_switch": False, "nvlink_remotes": [""] * 4}
     says = json.loads((CASES / "nobody_says_where_nvlinks_lead.json").read_text("utf-8"))["node"]
     found = Interconnect(FakeNode({**says, "gpu": {**says["gpu"], **gpu}}))
-    assert found.reasons[0] == "gpu0: NVML does not say where its NVLinks lead"
+    assert found.reasons[0].text == "gpu0: NVML does not say where its NVLinks lead"
 
 
 def test_behind_switches_the_gpu_with_fewer_links_counts() -> None:
@@ -74,7 +74,7 @@ def test_a_speed_that_one_link_does_not_have_is_no_sum() -> None:
 def test_a_gpu_that_does_not_answer_costs_only_itself() -> None:
     found = interconnect("a_gpu_is_lost")
     assert [member.subject for member in found.members] == ["gpu0", "gpu1"]
-    assert found.reasons == ["gpu2: GPU is lost"]
+    assert [reason.text for reason in found.reasons] == ["gpu2: GPU is lost"]
 
 
 def test_the_kernel_is_asked_where_nvml_has_no_way() -> None:

@@ -16,6 +16,7 @@ from hwcheck.connect.connector import Connector
 from hwcheck.inventory.inventory import Host
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
+from hwcheck.node.reasons import NONE
 from hwcheck.node.wire import Leg, Request, Timing, to_dict
 from hwcheck.results.run_folder import OUT_OF_TIME, Run, read_run
 from hwcheck.run.measure import Display, RunLimits, VisitTurn, measure
@@ -136,9 +137,9 @@ def test_only_what_lies_on_a_border_is_measured_again(tmp_path: Path) -> None:
     assert set(run.second_visits) == {"n1"}
     report = run.second_visits["n1"].report
     assert report is not None, run.second_visits["n1"].reason
-    assert [result.reason for result in report.results] == ["asked for default of all_reduce"]
+    assert [result.reason.text for result in report.results] == ["asked for default of all_reduce"]
     (finding,) = of(run, "n1")
-    assert (finding.outcome, finding.reason) == ("pass", "")
+    assert (finding.outcome, finding.reason.text) == ("pass", "")
     assert run.records[0].report is not None, "the first figures stay"
     assert run.records[0].report.results[0].legs == (ON_BORDER,)
 
@@ -153,12 +154,13 @@ def test_a_run_that_was_stopped_makes_no_second_visit(tmp_path: Path) -> None:
     assert run.second_visits == {}
     (finding,) = of(run, "n1")
     assert finding.outcome == "inconclusive"
-    assert finding.reason.endswith("the border of warn and pass: measure again")
+    assert finding.reason.code == "on_a_border"
+    assert finding.reason.text.endswith("the border of warn and pass: measure again")
 
 
 def test_what_hangs_the_second_time_fails(tmp_path: Path) -> None:
     run = measured(tmp_path, {"n1": ON_BORDER}, hung())
-    bad: list[Any] = [f.reason for f in judge(run, shipped()).findings if f.outcome == "fail"]
+    bad: list[Any] = [f.reason.text for f in judge(run, shipped()).findings if f.outcome == "fail"]
     assert bad
     assert all(reason.startswith("when measured again") for reason in bad)
     (finding,) = of(run, "n1")
@@ -179,7 +181,7 @@ def test_a_host_that_dies_in_its_second_visit_is_said_and_no_pass(
     assert run.second_visits["n1"].state != "reported"
     judgement = judge(run, shipped())
     (finding,) = of(run, "n1")
-    assert (finding.outcome, said in finding.reason) == (outcome, True), finding.reason
+    assert (finding.outcome, said in finding.reason.text) == (outcome, True), finding.reason
     died, other = judgement.hosts
     assert died.outcome == "inconclusive"
     why = "second visit, to measure again: "
@@ -213,7 +215,7 @@ def test_limits_say_who_has_a_turn_and_the_run_is_about_nobody_else(tmp_path: Pa
     first = {"n1": ON_BORDER, "n2": CLEAR, "n3": CLEAR}
     run = measured(tmp_path, first, CLEAR, limits=limits, quiet=quiet)
     states = {record.host: (record.state, record.reason) for record in run.records}
-    assert states == {"n1": ("reported", ""), "n2": ("lost", OUT_OF_TIME)}
+    assert states == {"n1": ("reported", NONE), "n2": ("lost", OUT_OF_TIME)}
     assert [host.name for host in run.meta.hosts] == ["n1", "n2"]
     assert (run.second_visits, quiet.lines, quiet.visits) == ({}, [], [(3, 4)])
     assert limits.over == ["over"]

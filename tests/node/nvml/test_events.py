@@ -12,6 +12,7 @@ from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.nvml.events import KINDS, EventWatch
 from hwcheck.node.nvml.reader import GpuLost, NotSupported, TimedOut
 from hwcheck.node.quantities import GpuEvent
+from hwcheck.node.reasons import Reason
 
 XID, DOUBLE_BIT = pynvml.nvmlEventTypeXidCriticalError, pynvml.nvmlEventTypeDoubleBitEccError
 CLOCK = pynvml.nvmlEventTypeClock
@@ -85,7 +86,7 @@ def test_events_come_in_order_and_once() -> None:
         GpuEvent("", "xid", 31),  # of no GPU that NVML counts
         GpuEvent("0000:00:00.0", f"event_{1 << 60}"),
     ]
-    assert watch.problem == ""
+    assert watch.problem.text == ""
     library.answers = [TimedOut("Timeout")]
     assert watch.events() == []
 
@@ -100,7 +101,7 @@ def test_a_gpu_that_cannot_be_listened_to_is_named_and_costs_only_itself() -> No
     gpus = [Gpu(0, NotSupported("gpu0: events: Not Supported")), Gpu(1, CLOCK), Gpu(2, XID)]
     watch = EventWatch(Library(told(2, XID, 48)), gpus)
     assert watch.events() == [GpuEvent("0000:02:00.0", "xid", 48)]
-    assert watch.problem == "gpu0: events: Not Supported; gpu1: events: none of a fault"
+    assert watch.problem.text == "gpu0: events: Not Supported; gpu1: events: none of a fault"
 
 
 def test_a_driver_without_events_is_a_problem_and_no_error() -> None:
@@ -109,13 +110,13 @@ def test_a_driver_without_events_is_a_problem_and_no_error() -> None:
             raise NotSupported("Function Not Found")
 
     watch = EventWatch(Old(), [Gpu(0, XID)])
-    assert (watch.events(), watch.problem) == ([], "NVML events: Function Not Found")
+    assert (watch.events(), watch.problem.text) == ([], "NVML events: Function Not Found")
 
 
 def test_what_was_told_before_an_error_is_kept() -> None:
     watch = EventWatch(Library(told(0, XID, 79), GpuLost("GPU is lost")), [Gpu(0, XID)])
     assert watch.events() == [GpuEvent("0000:00:00.0", "xid", 79)]
-    assert watch.problem == "NVML events: GPU is lost"
+    assert watch.problem == Reason("gpu_lost", "NVML events: GPU is lost")
 
 
 def test_each_kind_is_one_bit_of_its_own() -> None:

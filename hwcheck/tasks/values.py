@@ -49,8 +49,8 @@ class OneOf(click.Choice[str]):
         """Return the word."""
         if value not in self.choices and not (self.bare and value == self.bare):
             hint = nearest(str(value), self.choices)
-            known = f"{value}: it is one of {', '.join(self.choices)}"
-            self.fail(f"{known}; {hint}" if hint else known, param, ctx)
+            problem = f"{value}: it is one of {', '.join(self.choices)}"
+            self.fail(f"{problem}; {hint}" if hint else problem, param, ctx)
         return str(value)
 
 

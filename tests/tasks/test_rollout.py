@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from invoke import Exit
+from click.exceptions import Exit
 
 from hwcheck.errors import UsageError
 from hwcheck.provision.rollout import Batch, batches
@@ -66,7 +66,7 @@ def test_while_a_batch_is_at_work_the_record_says_so(tmp_path: Path) -> None:
 def test_an_interrupted_batch_is_recorded(tmp_path: Path) -> None:
     class Interrupted(Stages):
         def provision(self, part: Batch) -> int:
-            raise Exit(code=130)
+            raise Exit(130)
 
     stages: Any = Interrupted("")
     outcomes = rollout._run(batches(["n1", "n2"], 1, None), stages, tmp_path)

@@ -56,8 +56,8 @@ class Option(click.Option):
             if {*values} & {name for param in ctx.command.params for name in param.opts}:
                 raise click.BadOptionUsage(self.flag, "its value is missing", ctx)
             if len(values) > 1 and not self.multiple:
-                given = ", ".join(map(str, values))
-                raise UsageError(f"{self.flag} is given twice: {given}; give it once")
+                texts = [value if isinstance(value, str) else "without a value" for value in values]
+                raise UsageError(f"{self.flag} is given twice: {', '.join(texts)}; give it once")
         if self.takes_value and isinstance(values, list) and not self.multiple:
             opts = {**opts, self.name: values[-1]}
         return super().consume_value(ctx, opts)
@@ -100,7 +100,8 @@ def free_words(params: Sequence[click.Parameter], words: Sequence[str]) -> Itera
         if not word.startswith("--"):  # -kb is -k -b, and -f8 is -f 8
             last = next((at for at, letter in enumerate(word) if f"-{letter}" in options), 0)
             takes = options[f"-{word[last]}"] if last and last == len(word) - 1 else None
-        if takes and not (takes.may_lack_value and "".join(words[place:])[:1] in {"-", ""}):
+        lacks_value = place == len(words) or words[place].startswith("-")
+        if takes and not (takes.may_lack_value and lacks_value):
             place += 1
 
 
@@ -108,7 +109,8 @@ class Command(click.Command):
     """A command, or the action of one; ``examples`` are lines that its help ends with."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **attributes: Any) -> None:
-        super().__init__(*args, **{**attributes, "add_help_option": False})
+        attributes["add_help_option"] = False  # it has one of ours
+        super().__init__(*args, **attributes)
         self.examples = examples
         self.params.append(help_flag())
 

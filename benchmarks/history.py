@@ -29,6 +29,7 @@ from hwcheck.history.dataset import COLUMNS, KINDS, ROW_GROUP, connect, file_of,
 from hwcheck.judge.past import HELD
 from hwcheck.node import checks
 from hwcheck.node.wire import COLLECTIVES
+from hwcheck.results.run_folder import HostPlan, RunMeta
 
 GPU_METRICS = 28
 NODE_METRICS = 17
@@ -81,7 +82,7 @@ QUERIES = {
 
 
 def make(runs: Path, hosts: int, nights: int) -> None:
-    """Write so many run folders; ``run.json`` is a stand-in, as no host's JSON is there."""
+    """Write so many run folders; ``run.json`` names one host, as no host's JSON is there."""
     db = connect()
     db.execute(
         f"CREATE TABLE fleet AS SELECT printf('node%05d', i + 1) AS host FROM range({hosts}) t(i)"
@@ -114,7 +115,8 @@ def make(runs: Path, hosts: int, nights: int) -> None:
         run = f"{started:%Y%m%dT%H%M%SZ}-{night:06x}"
         folder = runs / run
         folder.mkdir(parents=True)
-        (folder / "run.json").write_text(json.dumps({"id": run}))
+        meta = RunMeta(run, f"{started:%Y-%m-%dT%H:%M:%SZ}", (), (HostPlan("node00001", "a"),))
+        (folder / "run.json").write_text(json.dumps(meta.to_record()))
         of_run = {"run": run, "started": f"{started:%Y-%m-%dT%H:%M:%SZ}"}
         words = {
             "run": f"'{run}'",

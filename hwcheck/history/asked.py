@@ -1,25 +1,21 @@
 """How two runs were asked differently, and which of their figures that leaves nothing to compare.
 
-``run.json`` has all that a run was asked for; runs of former versions have of it what is in
-``FORMER``, and what is not known of one is no difference.
+``run.json`` has all that a run was asked for; runs of former versions say of it the profile and how
+collectives were timed. What is not known of one is no difference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import Any
 
 from hwcheck.history.views import History
 from hwcheck.judge.records import MULTI_HOST
 from hwcheck.node import checks
-from hwcheck.node.wire import COLLECTIVES
-from hwcheck.results.files import read_json
+from hwcheck.node.wire import COLLECTIVES, to_dict
+from hwcheck.results.run_folder import read_meta
 from hwcheck.text import binary_size, length, line
-
-FORMER = ("profile", "timing")
-"""What runs of former versions say of what they were asked."""
 
 FIGURES, ALL, OF_NO_SIZE = "figures", "figures and texts", "figures of no size"
 """What of a check depends on an option. Counts do not: of a wrong sum one is too many."""
@@ -74,8 +70,10 @@ class AskedDifference:
 
 def asked_in(history: History, run: str) -> dict[str, Any]:
     """Return the options of a run by name, as far as it says them. Raises UsageError."""
-    data = read_json(history.folders[run], PurePath("run.json"), "run") or {}
-    options = data.get("options") or {name: data[name] for name in FORMER if name in data}
+    meta = read_meta(history.folders[run])
+    options = meta.options if meta else {}
+    if meta and not options:
+        options = {"profile": meta.profile, "timing": to_dict(meta.timing)}
     flat: dict[str, Any] = {}
     for name, value in options.items():
         if isinstance(value, dict):

@@ -7,11 +7,11 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from hwcheck.errors import UsageError
 from hwcheck.history.views import History
-from hwcheck.results.files import read_json
+from hwcheck.results.run_folder import read_meta
 
 ACCEPTANCE = "acceptance.json"
 """A run folder with this file, or of an acceptance that has it, is kept whatever its age."""
@@ -64,10 +64,10 @@ def _must_stay(folder: Path) -> str:
     if any(os.path.lexists(each / ACCEPTANCE) for each in (folder, folder.parent.parent)):
         return "it is an acceptance"
     try:
-        about = read_json(folder, PurePath("run.json"), "run")
+        meta = read_meta(folder)
     except UsageError:
         return "its run.json cannot be read, so that it may be of an acceptance"
-    return "it is of an acceptance" if about and about.get("acceptance") else ""
+    return "it is of an acceptance" if meta and meta.acceptance else ""
 
 
 def delete(runs: Path, folders: Sequence[Path]) -> None:

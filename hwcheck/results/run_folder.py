@@ -118,7 +118,7 @@ class RunMeta:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunMeta:
         """Rebuild from the (schema-checked) content of ``run.json``."""
-        rest = {**as_asked(data), **data}
+        rest = {**_asked(data), **data}
         rest["checks"] = tuple(rest["checks"])
         rest["hosts"] = tuple(map(HostPlan.from_dict, rest["hosts"]))
         rest["timing"] = Timing.from_dict(rest.get("timing", {}))
@@ -127,11 +127,11 @@ class RunMeta:
     def to_record(self) -> dict[str, Any]:
         """Return the content of ``run.json``, which says each thing once."""
         data = to_dict(self)
-        said = as_asked(data) if self.options else ("options",)
-        return {name: value for name, value in data.items() if name not in said}
+        left_out = _asked(data) if self.options else ("options",)
+        return {name: value for name, value in data.items() if name not in left_out}
 
 
-def as_asked(data: Mapping[str, Any]) -> dict[str, Any]:
+def _asked(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the ``options`` in a ``run.json`` say of ``ASKED``."""
     options = data.get("options", {})
     return {name: options[name] for name in ASKED if name in options}
@@ -335,6 +335,12 @@ def write_rendered(path: Path, files: Mapping[str, str], anew: str = "") -> None
                 old.unlink()
 
 
+def read_meta(path: Path) -> RunMeta | None:
+    """Read the ``run.json`` of a run folder; None where there is none. Raises UsageError."""
+    data = read_json(path, PurePath("run.json"), "run")
+    return RunMeta.from_dict(data) if data else None
+
+
 def read_run(path: Path, only: Collection[str] | None = None) -> Run:
     """Read a run folder, or ``only`` some of its hosts.
 
@@ -342,10 +348,9 @@ def read_run(path: Path, only: Collection[str] | None = None) -> Run:
     In a run without an end, hosts that were under way say so. Raises UsageError that names the file
     when one is missing, damaged or does not match its schema.
     """
-    data = read_json(path, PurePath("run.json"), "run") if path.is_dir() else None
-    if data is None:
+    meta = read_meta(path) if path.is_dir() else None
+    if meta is None:
         raise UsageError(f"not a run folder: {path / 'run.json'}: No such file or directory")
-    meta = RunMeta.from_dict(data)
     if only is not None:
         meta = replace(meta, hosts=tuple(host for host in meta.hosts if host.name in only))
     records, second_visits = [], {}

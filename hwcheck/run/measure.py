@@ -44,7 +44,7 @@ class Display:
 
 
 @dataclass(frozen=True)
-class Turn:
+class VisitTurn:
     """Hosts that are visited now, ``at_once`` of them at a time, each for ``visit_s`` at most.
 
     ``given_up`` may grow meanwhile (``fan_out``).
@@ -56,7 +56,7 @@ class Turn:
     given_up: Mapping[str, str] = field(default_factory=dict)
 
 
-class Limits:
+class RunLimits:
     """What bounds a run beside its plan; here nothing does, and a sweep has its own.
 
     What ends it at once is the stop event of its connector. ``visits_over`` is called when no host
@@ -66,13 +66,13 @@ class Limits:
     def __init__(self, visits_over: Callable[[], None] = lambda: None) -> None:
         self.visits_over = visits_over
 
-    def turns(self, plan: Plan) -> Iterator[Turn]:
+    def turns(self, plan: Plan) -> Iterator[VisitTurn]:
         """Yield who is visited, one turn after the other."""
-        yield Turn(plan.hosts, plan.options.forks, plan.timeout_s)
+        yield VisitTurn(plan.hosts, plan.options.forks, plan.timeout_s)
 
-    def second_turns(self, plan: Plan, hosts: Sequence[Host]) -> Iterator[Turn]:
+    def second_turns(self, plan: Plan, hosts: Sequence[Host]) -> Iterator[VisitTurn]:
         """Yield which of these hosts, of which something lies on a border, are visited again."""
-        yield Turn(hosts, plan.options.forks, plan.timeout_s)
+        yield VisitTurn(hosts, plan.options.forks, plan.timeout_s)
 
 
 def connector_of(options: Options, stop: threading.Event) -> Connector:
@@ -83,14 +83,14 @@ def connector_of(options: Options, stop: threading.Event) -> Connector:
 
 
 def measure(
-    plan: Plan, runs: Path, connector: Connector, display: Display, limits: Limits | None = None
+    plan: Plan, runs: Path, connector: Connector, display: Display, limits: RunLimits | None = None
 ) -> Path:
     """Measure what a plan asks, and return the run folder, which is made under ``runs``.
 
     The connector has been prepared with the hosts. Raises UsageError where the folder cannot be
     made, and DiskError.
     """
-    limits = limits or Limits()
+    limits = limits or RunLimits()
     folder = RunFolder.create(runs, plan.meta)
     folder.write_site(plan.site)
     folder.write_golden(plan.golden)
@@ -125,7 +125,7 @@ class _Measurement:
         """Whether the run was stopped."""
         return self._connector.supervisor.stop.is_set()
 
-    def visit(self, limits: Limits) -> set[str]:
+    def visit(self, limits: RunLimits) -> set[str]:
         """Visit the hosts, each by itself, and return those that had their turn."""
         plan, visited = self._plan, set[str]()
         with self._display.visits(len(plan.hosts), plan.options.forks) as progress:
@@ -134,7 +134,7 @@ class _Measurement:
                 visited |= {host.name for host in turn.hosts}
         return visited
 
-    def visit_again(self, limits: Limits) -> None:
+    def visit_again(self, limits: RunLimits) -> None:
         """Measure again what cannot be said on which side of a border it is: once, those legs."""
         if self.stopped:
             return
@@ -199,7 +199,7 @@ class _Measurement:
 
     def _fan_out(
         self,
-        turn: Turn,
+        turn: VisitTurn,
         progress: Callable[[VisitEvent], None],
         folder: RunFolder,
         requests: Mapping[str, Request] | None = None,

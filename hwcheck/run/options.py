@@ -27,7 +27,7 @@ SAID_BESIDE = (
     *("checks", "inventory", "limit", "variables", "forks", "timeout_s"),
     *("sweep", "acceptance"),
 )
-"""What ``in_words`` leaves out: a plan says it as hosts, checks and times, or what it is part of."""
+"""What ``in_words`` leaves out: a plan says it, as hosts, checks and times."""
 
 
 @dataclass(frozen=True)

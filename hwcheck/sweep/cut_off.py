@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from hwcheck.errors import UsageError
-from hwcheck.results.files import read_json, writing_to
+from hwcheck.results.files import writing_to
 from hwcheck.results.multi_host import read_multi_host
-from hwcheck.results.run_folder import RunFolder, as_asked, read_run
+from hwcheck.results.run_folder import RunFolder, read_meta, read_run
 
 
 def cut_off_runs(runs: Path, key: str) -> Iterator[Path]:
@@ -43,10 +43,10 @@ def _folders(runs: Path) -> Iterator[Path]:
 def _sweep_of(path: Path) -> str:
     """Return the sweep that a run is part of; of one that cannot be read the history says it."""
     try:
-        data = read_json(path, PurePath("run.json"), "run")
+        meta = read_meta(path)
     except UsageError:
         return ""
-    return str({**as_asked(data), **data}.get("sweep", {}).get("id", "")) if data else ""
+    return meta.sweep.get("id", "") if meta else ""
 
 
 def close_run(path: Path) -> bool:

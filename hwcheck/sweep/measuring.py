@@ -16,7 +16,7 @@ from hwcheck.exit_codes import BY_OUTCOME, combine
 from hwcheck.inventory.inventory import Host
 from hwcheck.results.multi_host import read_multi_host
 from hwcheck.results.run_folder import OUT_OF_TIME, read_run
-from hwcheck.run.measure import Display, Limits, Turn, connector_of, measure
+from hwcheck.run.measure import Display, RunLimits, VisitTurn, connector_of, measure
 from hwcheck.run.options import Options
 from hwcheck.run.plan import Plan, make_plan
 from hwcheck.scheduler.actions import all_states
@@ -142,7 +142,7 @@ class Measuring:
             exit_code=combine([result.exit_code, code]),
         )
 
-    def batches(self, level: Level, queue: Queue, plan: Plan, until: float) -> Iterator[Turn]:
+    def batches(self, level: Level, queue: Queue, plan: Plan, until: float) -> Iterator[VisitTurn]:
         """Yield the hosts in line, as long as there is time.
 
         The scheduler is asked before each batch, and while one is under way.
@@ -156,10 +156,10 @@ class Measuring:
                 break
             chosen = [hosts[each.host] for each in batch]
             with self._watch([host.name for host in chosen], until, load=level.load) as watch:
-                yield Turn(chosen, len(chosen), plan.timeout_s, watch.given_up)
+                yield VisitTurn(chosen, len(chosen), plan.timeout_s, watch.given_up)
             self.visited |= {host.name for host in chosen}
 
-    def again(self, level: Level, hosts: Sequence[Host], until: float) -> Iterator[Turn]:
+    def again(self, level: Level, hosts: Sequence[Host], until: float) -> Iterator[VisitTurn]:
         """Yield hosts for their second visits, where there is time for a visit."""
         left_s = until - time.monotonic()
         if left_s > level.visit_s:
@@ -167,10 +167,10 @@ class Measuring:
                 watch.look()
                 at_once = level.at_once(len(self.request.names))
                 at_once = anywhere(self.request.places, at_once)
-                yield Turn(hosts, at_once, left_s, watch.given_up)
+                yield VisitTurn(hosts, at_once, left_s, watch.given_up)
 
     def _measure(
-        self, level: Level, plan: Plan, stop: threading.Event, limits: Limits | None = None
+        self, level: Level, plan: Plan, stop: threading.Event, limits: RunLimits | None = None
     ) -> Path:
         connector = connector_of(plan.options, stop)
         connector.prepare(plan.hosts)
@@ -212,7 +212,7 @@ class Measuring:
         return make_plan(options, cluster, self.payload, site=request.site, golden=golden)
 
 
-class BatchByBatch(Limits):
+class BatchByBatch(RunLimits):
     """The limits of a level's part of a sweep: its hosts come batch by batch, while there is time.
 
     ``anybody`` is whether there is a first batch, which is looked for at once.
@@ -227,10 +227,10 @@ class BatchByBatch(Limits):
         self._first = list(islice(self._turns, 1))
         self.anybody = bool(self._first)
 
-    def turns(self, plan: Plan) -> Iterator[Turn]:  # noqa: ARG002 - it was planned with this one
+    def turns(self, plan: Plan) -> Iterator[VisitTurn]:  # noqa: ARG002 - it was planned with this one
         """Yield the batches."""
         yield from chain(self._first, self._turns)
 
-    def second_turns(self, plan: Plan, hosts: Sequence[Host]) -> Iterator[Turn]:  # noqa: ARG002
+    def second_turns(self, plan: Plan, hosts: Sequence[Host]) -> Iterator[VisitTurn]:  # noqa: ARG002
         """Yield these hosts, where there is time for a visit."""
         yield from self._measuring.again(self._level, hosts, self._until)

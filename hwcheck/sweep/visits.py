@@ -7,13 +7,12 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from hwcheck.errors import UsageError
 from hwcheck.history.views import History
-from hwcheck.results.files import read_json
 from hwcheck.results.multi_host import FILE, MultiHostRecord, read_multi_host
-from hwcheck.results.run_folder import CUT_OFF, GIVEN_UP, RunMeta
+from hwcheck.results.run_folder import CUT_OFF, GIVEN_UP, RunMeta, read_meta
 from hwcheck.sweep.incidents import METRICS, FaultCount
 from hwcheck.sweep.levels import LEVELS, RANK
 from hwcheck.sweep.state import parsed
@@ -174,7 +173,6 @@ def read_together(history: History) -> list[tuple[datetime, MultiHostRecord]]:
 def _meta(path: Path) -> RunMeta | None:
     """Return what a run asked; None where that cannot be read, which its readers say."""
     try:
-        data = read_json(path, PurePath("run.json"), "run")
+        return read_meta(path)
     except UsageError:
         return None
-    return RunMeta.from_dict(data) if data else None

@@ -10,7 +10,7 @@ from hwcheck.connect import payload
 from hwcheck.errors import UsageError
 from hwcheck.inventory.defaults import ConnectionFlags
 from hwcheck.node.training.strategies import NAMES
-from hwcheck.run.measure import Limits, connector_of, measure
+from hwcheck.run.measure import RunLimits, connector_of, measure
 from hwcheck.run.options import LAUNCHERS, Options
 from hwcheck.run.plan import make_plan
 from hwcheck.run.training.models import read_model
@@ -193,7 +193,7 @@ def bench(
         raise UsageError(f"--forks {forks}: {held}; choose fewer with --limit")
     plan = make_plan(options, cluster, payload.build())
     with Interrupts(stop) as interrupts:
-        limits = Limits(interrupts.visits_over)
+        limits = RunLimits(interrupts.visits_over)
         path = measure(plan, Path(out), connector, display(verbose=verbose), limits)
         exit_code = show(path, as_json=as_json)
     end(exit_code)

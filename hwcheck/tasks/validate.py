@@ -14,7 +14,7 @@ from hwcheck.inventory.defaults import ConnectionFlags
 from hwcheck.node import checks as registry
 from hwcheck.node.wire import DTYPES, LEG_NAMES, LOAD_DTYPES
 from hwcheck.results.folders import LATEST, link_latest
-from hwcheck.run.measure import Limits, connector_of, measure
+from hwcheck.run.measure import RunLimits, connector_of, measure
 from hwcheck.run.options import ENGINES, Options
 from hwcheck.run.plan import PROFILES, Plan, make_plan
 from hwcheck.run.preview import preview
@@ -229,7 +229,7 @@ def carry_out(
 ) -> int:
     """Measure what is planned, show it, point ``latest`` at it, and return the exit code."""
     with Interrupts(connector.supervisor.stop) as interrupts:
-        limits = Limits(interrupts.visits_over)
+        limits = RunLimits(interrupts.visits_over)
         path = measure(plan, runs, connector, display(verbose=verbose), limits)
         required_percent = plan.options.require_coverage_percent
         exit_code = show(path, as_json=as_json, required_percent=required_percent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,9 +48,10 @@ def write_night(
     *records: HostRecord,
     profile: str = "quick",
     options: Options | None = None,
+    **changes: Any,
 ) -> Path:
     """Write the run of a night with its dataset; return its folder."""
-    run = factories.run(*records, options=to_dict(options) if options else {})
+    run = factories.run(*records, options=to_dict(options) if options else {}, **changes)
     started = f"2026-01-{night + 1:02}T03:00:00Z"
     meta = replace(run.meta, id=run_id(night), started=started, profile=profile)
     folder = RunFolder(out / meta.id, meta)

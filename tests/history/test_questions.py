@@ -25,9 +25,19 @@ from hwcheck.history.views import History
 from hwcheck.judge.past import Past, Setup, figures, joined
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.run_folder import HostRecord, read_run
+from hwcheck.run.options import Options
 from hwcheck.text import binary_size
 from tests import factories
-from tests.history.conftest import FLAPS, NIGHTS, STEP, SWAP, run_id, with_gpus, write_night
+from tests.history.conftest import (
+    FLAPS,
+    NIGHTS,
+    STEP,
+    SWAP,
+    night_of,
+    run_id,
+    with_gpus,
+    write_night,
+)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "history.md").read_text("utf-8")
 QUESTIONS = re.findall(
@@ -336,10 +346,15 @@ def test_a_run_of_an_acceptance_stays_wherever_it_was_copied_to(
     of = {"id": "20260101T000000Z-aaaaaa", "stage": "idle"}
     about.write_text(json.dumps({**json.loads(about.read_text()), "acceptance": of}))
     (runs / run_id(1) / "run.json").write_text("{")
+    host = night_of(NIGHTS)
+    options = Options(duration_s=20.0, timeout_s=900.0, acceptance=of)
+    write_night(runs, NIGHTS, *host, options=options, acceptance=of)
+    write_night(runs, NIGHTS + 1, *host)
     with History.open(runs) as history:
         planned = retention.plan(history, None, 1)
     kept = {folder.name: why for folder, why in planned.kept}
-    assert kept[run_id(0)] == "it is of an acceptance"
+    assert kept[run_id(0)] == kept[run_id(NIGHTS)] == "it is of an acceptance"
+    assert "acceptance" not in json.loads((runs / run_id(NIGHTS) / "run.json").read_text())
     assert "run.json cannot be read" in kept[run_id(1)]
     assert run_id(2) in {folder.name for folder in planned.going}
 

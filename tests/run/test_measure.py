@@ -17,7 +17,7 @@ from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
 from hwcheck.node.wire import Leg, Request, Timing, to_dict
 from hwcheck.results.run_folder import OUT_OF_TIME, Run, read_run
-from hwcheck.run.measure import Display, Limits, Turn, measure
+from hwcheck.run.measure import Display, RunLimits, VisitTurn, measure
 from hwcheck.run.options import Options
 from hwcheck.run.plan import Plan
 from tests import factories
@@ -67,14 +67,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
 
-class EndsAfter(Limits):
+class EndsAfter(RunLimits):
     """Stops a run when the hosts had their first visit."""
 
     def __init__(self, stop: threading.Event) -> None:
         super().__init__()
         self._stop = stop
 
-    def turns(self, plan: Plan) -> Iterator[Turn]:
+    def turns(self, plan: Plan) -> Iterator[VisitTurn]:
         yield from super().turns(plan)
         self._stop.set()
 
@@ -99,7 +99,7 @@ def measured(
     *,
     stop: bool = False,
     dies: str = "",
-    limits: Limits | None = None,
+    limits: RunLimits | None = None,
     quiet: Quiet | None = None,
 ) -> Run:
     """Return a run of these hosts, in which each times ``second`` the second time."""
@@ -188,21 +188,21 @@ def test_a_host_that_dies_in_its_second_visit_is_said_and_no_pass(
     assert any(why in line for line in evidence), evidence
 
 
-class OneByOne(Limits):
+class OneByOne(RunLimits):
     """Has the first host visited, gives the second up, leaves the third out; no second visits."""
 
     def __init__(self) -> None:
         self.over: list[str] = []
         super().__init__(lambda: self.over.append("over"))
 
-    def turns(self, plan: Plan) -> Iterator[Turn]:
+    def turns(self, plan: Plan) -> Iterator[VisitTurn]:
         first, second, _ = plan.hosts
-        yield Turn([first], 1, plan.timeout_s)
-        yield Turn([second], 1, plan.timeout_s, {second.name: OUT_OF_TIME})
+        yield VisitTurn([first], 1, plan.timeout_s)
+        yield VisitTurn([second], 1, plan.timeout_s, {second.name: OUT_OF_TIME})
 
-    def second_turns(self, plan: Plan, hosts: Sequence[Host]) -> Iterator[Turn]:
+    def second_turns(self, plan: Plan, hosts: Sequence[Host]) -> Iterator[VisitTurn]:
         assert [host.name for host in hosts] == ["n1"]
-        yield Turn(hosts, 3, plan.timeout_s, {"n1": OUT_OF_TIME})
+        yield VisitTurn(hosts, 3, plan.timeout_s, {"n1": OUT_OF_TIME})
 
 
 def test_limits_say_who_has_a_turn_and_the_run_is_about_nobody_else(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from hwcheck.node.collective import launch
 from hwcheck.node.collective.spec import EVERY_NODE_LEGS, CollectiveSpec
-from hwcheck.tasks.flags import size
+from hwcheck.tasks.values import Size
 
 ROOT = Path(__file__).parent.parent
 MOST_OF_TORCHRUN, LEAST_OF_BARE = 0.5, 0.97
@@ -87,7 +87,7 @@ def main() -> int:
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
-    most = size("--max-bytes", args.max_bytes)
+    most = Size().convert(args.max_bytes, None, None)
     ours, theirs, of_bare = [], [], []
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "equivalent.py"

@@ -13,7 +13,7 @@ import click
 
 from hwcheck import __version__
 from hwcheck.exit_codes import FAILED, INTERRUPTED, NOT_MEASURED, PASS, USAGE
-from hwcheck.tasks.command import Command, Group, Option
+from hwcheck.tasks.command import Actions, Command, Option
 from hwcheck.tasks.root import COMMANDS, hwcheck, load
 
 FILE = Path(__file__).parent / "hwcheck.1"
@@ -50,7 +50,7 @@ def _lines() -> Iterator[str]:
     for name in COMMANDS:
         command = load(name)
         yield from _section(click.Context(command, root, name))
-        for action in command.commands.values() if isinstance(command, Group) else ():
+        for action in command.commands.values() if isinstance(command, Actions) else ():
             yield from _section(
                 click.Context(action, click.Context(command, root, name), action.name)
             )

@@ -10,13 +10,13 @@ _LENGTH = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)([smhdw]?)")
 
 
 def length_s(text: str) -> float:
-    """Return the seconds of ``90``, ``90s``, ``1.5h``, ``7d`` or ``4w``: 1 or more.
+    """Return the seconds of ``90``, ``90s``, ``1.5h``, ``7d`` or ``4w``: more than none.
 
     Raises ValueError, which says what it takes.
     """
     match = _LENGTH.fullmatch(text)
     seconds = float(match[1]) * UNITS_S[match[2]] if match else 0.0
-    if seconds < 1.0:
+    if not seconds:
         raise ValueError(f"{text[:40]!r} is no time; it takes seconds, or 45m, 8h, 7d, 4w")
     return seconds
 

@@ -20,7 +20,7 @@ from fabric.main import Fab
 from invoke.exceptions import ParseError
 
 from hwcheck.tasks import root
-from hwcheck.tasks.command import Command, Group, path_of
+from hwcheck.tasks.command import Actions, Command, path_of
 from hwcheck.tasks.command_line import Executor, commands
 from hwcheck.tasks.root import COMMANDS, call
 
@@ -55,7 +55,7 @@ def examples() -> Iterator[str]:
     """Yield the examples that the helps end with."""
     for name in COMMANDS:
         command = root.load(name)
-        for each in command.commands.values() if isinstance(command, Group) else [command]:
+        for each in command.commands.values() if isinstance(command, Actions) else [command]:
             assert isinstance(each, Command)
             yield from each.examples
 

@@ -71,8 +71,8 @@ def test_the_commands_list_their_tasks(command: str) -> None:
     )
     flags = (
         "--hosts",
-        "-l STRING, --limit",
-        "-f STRING, --forks",
+        "-l, --limit" if command == "fab" else "-l, --limit PATTERN",
+        "-f, --forks" if command == "fab" else "-f, --forks N",
         "-b, --become",
         "-v, --verbose",
         "--json",

@@ -19,7 +19,7 @@ from hwcheck.times import length_s
         ("8h", 28800),
         ("1d", 86400),
         ("4w", 2419200),
-        ("1", 1),
+        ("0.001s", 0.001),
     ],
 )
 def test_what_it_takes(text: str, seconds: float) -> None:
@@ -27,7 +27,7 @@ def test_what_it_takes(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "h", "8hh", "8 h", "-8h", "1h30m", "0", "0.5", "inf", "1e3", "\u0661m", "9" * 40]
+    "text", ["", "h", "8hh", "8 h", "-8h", "1h30m", "0", "0.0h", "inf", "1e3", "\u0661m", "9" * 40]
 )
 def test_what_it_refuses_in_one_line(text: str) -> None:
     with pytest.raises(ValueError, match="is no time; it takes seconds, or 45m, 8h, 7d, 4w") as it:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ from hwcheck.results.files import replace_text, writing_to
 from hwcheck.results.run_folder import GOLDEN
 from hwcheck.sweep.state import Lock, holder
 from hwcheck.tasks.accept_run import Acceptance, roles_of, run, saved_results
-from hwcheck.tasks.command import end, fab_task, flag, group, option
+from hwcheck.tasks.command import end, fab_task, flag, group, option, together
 from hwcheck.tasks.flags import forks_flag, list_names, reaching, read_cluster, reading
 from hwcheck.tasks.outcome import judged
 from hwcheck.tasks.output import emit, rendered, say
@@ -124,12 +124,10 @@ def run_action(
         _write_page(_standing(acceptance, about))
 
 
-def about_hosts(body: Callable[..., None]) -> Callable[..., None]:
-    """Give an action the flags of an acceptance that has begun."""
-    body = reading(limit=False)(with_site(body))
-    for declare in (estimate_flag, site_flag(), folder_flag, criteria_flag):
-        body = declare(body)
-    return body
+about_hosts = together(
+    criteria_flag, folder_flag, site_flag(), estimate_flag, reading(limit=False), with_site
+)
+"""What an action takes that is about an acceptance that has begun."""
 
 
 @cli.command(

@@ -56,8 +56,8 @@ class Option(click.Option):
             if {*values} & {name for param in ctx.command.params for name in param.opts}:
                 raise click.BadOptionUsage(self.flag, "its value is missing", ctx)
             if len(values) > 1 and not self.multiple:
-                given = ", ".join(map(str, values))
-                raise UsageError(f"{self.flag} is given twice: {given}; give it once")
+                texts = [value if isinstance(value, str) else "without a value" for value in values]
+                raise UsageError(f"{self.flag} is given twice: {', '.join(texts)}; give it once")
         if self.takes_value and isinstance(values, list) and not self.multiple:
             opts = {**opts, self.name: values[-1]}
         return super().consume_value(ctx, opts)
@@ -65,6 +65,17 @@ class Option(click.Option):
 
 option = partial(click.option, cls=Option)
 flag = partial(click.option, cls=Option, is_flag=True)
+
+
+def together(*flags: Callable[..., Any]) -> Callable[..., Any]:
+    """Return one decorator for several flags, in the order of a help."""
+
+    def decorate(body: Any) -> Any:
+        for declare in reversed(flags):  # as decorators stand above each other
+            body = declare(body)
+        return body
+
+    return decorate
 
 
 def free_words(params: Sequence[click.Parameter], words: Sequence[str]) -> Iterator[int]:
@@ -89,7 +100,8 @@ def free_words(params: Sequence[click.Parameter], words: Sequence[str]) -> Itera
         if not word.startswith("--"):  # -kb is -k -b, and -f8 is -f 8
             last = next((at for at, letter in enumerate(word) if f"-{letter}" in options), 0)
             takes = options[f"-{word[last]}"] if last and last == len(word) - 1 else None
-        if takes and not (takes.may_lack_value and "".join(words[place:])[:1] in {"-", ""}):
+        lacks_value = place == len(words) or words[place].startswith("-")
+        if takes and not (takes.may_lack_value and lacks_value):
             place += 1
 
 
@@ -97,7 +109,8 @@ class Command(click.Command):
     """A command, or the action of one; ``examples`` are lines that its help ends with."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **attributes: Any) -> None:
-        super().__init__(*args, **{**attributes, "add_help_option": False})
+        attributes["add_help_option"] = False  # it has one of ours
+        super().__init__(*args, **attributes)
         self.examples = examples
         self.params.append(help_flag())
 
@@ -116,7 +129,7 @@ class Command(click.Command):
         """
         arguments = [param for param in self.params if isinstance(param, click.Argument)]
         wanted = sum(argument.required for argument in arguments)
-        most = len(words) if any(each.nargs < 0 for each in arguments) else len(arguments)
+        most = len(words) if any(argument.nargs < 0 for argument in arguments) else len(arguments)
         for count, place in enumerate(free_words(self.params, words)):
             if count >= most or (count >= wanted and words[place] in names):
                 return place
@@ -144,7 +157,7 @@ class Command(click.Command):
                 formatter.write("".join(f"  {example}\n" for example in self.examples))
 
 
-class Group(Command, click.Group):
+class Actions(Command, click.Group):
     """A command with actions; ``usual`` is the one that is meant where none is named."""
 
     command_class = Command
@@ -199,9 +212,9 @@ def command(name: str, **attributes: Any) -> Callable[[Callable[..., Any]], Comm
     return click.command(name, cls=Command, **attributes)
 
 
-def group(name: str, **attributes: Any) -> Callable[[Callable[..., Any]], Group]:
+def group(name: str, **attributes: Any) -> Callable[[Callable[..., Any]], Actions]:
     """Make a function a command with actions, which ``action`` adds."""
-    return click.group(name, cls=Group, **attributes)
+    return click.group(name, cls=Actions, **attributes)
 
 
 def help_flag() -> Option:
@@ -300,10 +313,10 @@ def in_words(error: click.ClickException) -> str:
 def _no_such_option(name: str, path: str, ctx: click.Context | None) -> str:
     if ctx is None or not path:
         return f"{name}: it stands before a command, and options follow it"
-    if isinstance(ctx.command, Group):
+    if isinstance(ctx.command, Actions):
         return f"{path}: action is missing; {path} --help says what it takes"
     siblings = ctx.parent.command if ctx.parent else None
-    if isinstance(siblings, Group):
+    if isinstance(siblings, Actions):
         others = [
             action
             for action, sibling in siblings.commands.items()
@@ -311,20 +324,20 @@ def _no_such_option(name: str, path: str, ctx: click.Context | None) -> str:
         ]
         if others:
             return f"{name}: it goes with {siblings.name} {' and '.join(others)}"
-    known = [option for param in ctx.command.params for option in param.opts if "-" in option[:1]]
-    return f"{name}: no such option of {path}; {nearest(name, known) or 'see --help'}"
+    names = [option for param in ctx.command.params for option in param.opts if option[:1] == "-"]
+    return f"{name}: no such option of {path}; {nearest(name, names) or 'see --help'}"
 
 
 def _no_such_command(name: str, path: str, ctx: click.Context) -> str:
     assert isinstance(ctx.command, click.Group)
-    known = ctx.command.list_commands(ctx)
+    names = ctx.command.list_commands(ctx)
     if path:
-        hint = nearest(name, known)
-        return f"{path} {name}: it is one of {', '.join(known)}" + (f"; {hint}" if hint else "")
+        hint = nearest(name, names)
+        return f"{path} {name}: it is one of {', '.join(names)}" + (f"; {hint}" if hint else "")
     if SIZE.fullmatch(name):
         near_size = "-b is --become, as in Ansible; the smallest size is --minbytes"
         return f"{name}: {near_size} {name}"
-    return f"{name}: no such command; {nearest(name, known) or 'see --help'}"
+    return f"{name}: no such command; {nearest(name, names) or 'see --help'}"
 
 
 def nearest(word: str, known: Sequence[str], cutoff: float = 0.6) -> str:

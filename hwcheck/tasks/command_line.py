@@ -19,7 +19,7 @@ from invoke.parser import ParserContext
 from hwcheck.connect.ssh_config import fabric_config
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import USAGE
-from hwcheck.tasks.command import Group, Option
+from hwcheck.tasks.command import Actions, Option
 from hwcheck.tasks.flags import NOT_USED
 from hwcheck.tasks.output import say
 from hwcheck.tasks.root import COMMANDS, call, load
@@ -44,13 +44,13 @@ class CommandTask(Task):  # type: ignore[misc]
 
     def __init__(self, name: str) -> None:
         command = load(name)
-        self.actions = [*command.commands.values()] if isinstance(command, Group) else [command]
-        self.has_actions = isinstance(command, Group)
+        self.actions = [*command.commands.values()] if isinstance(command, Actions) else [command]
+        self.has_actions = isinstance(command, Actions)
 
         def body(ctx: Context, **values: Any) -> None:
             """Run it."""
-            told = fabric_config().get("connect_kwargs")  # the command says so itself
-            if self.reaches_hosts and ctx.config.get("connect_kwargs") and not told:
+            options_of_files = fabric_config().get("connect_kwargs")  # the command says so itself
+            if self.reaches_hosts and ctx.config.get("connect_kwargs") and not options_of_files:
                 say(NOT_USED)
             code = call([name, *self.words(values)])
             if code:
@@ -66,13 +66,13 @@ class CommandTask(Task):  # type: ignore[misc]
 
     def params(self) -> Iterator[click.Parameter]:
         """Yield what it takes, of all its actions; a word that a flag stands for is left out."""
-        known = set()
+        names = set()
         for action in self.actions:
             for param in action.params:
                 is_word = isinstance(param, click.Argument)
                 has_flag = is_word and not param.required and param.name != LATER
-                if param.expose_value and not has_flag and param.name not in known:
-                    known.add(param.name)
+                if param.expose_value and not has_flag and param.name not in names:
+                    names.add(param.name)
                     yield param
 
     def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:  # noqa: ARG002
@@ -83,7 +83,7 @@ class CommandTask(Task):  # type: ignore[misc]
             arguments.insert(0, Argument("action", positional=True, help=names))
         for argument in arguments:
             if isinstance(argument, Later):
-                argument.last = next(each for each in arguments if each.name == "last")
+                argument.last = next(flag for flag in arguments if flag.name == "last")
         return arguments
 
     def words(self, values: dict[str, Any]) -> list[str]:
@@ -158,13 +158,14 @@ class Executor(invoke.Executor):  # type: ignore[misc]
             say(f"hwcheck: {error}")
             raise Exit(code=USAGE) from None
         results: dict[Any, Any] = {}
-        for position, each in enumerate(tasks, 1):
+        for position, called in enumerate(tasks, 1):
             try:
-                results |= super().execute(each)
+                results |= super().execute(called)
             except Exit as ended:
                 left = ", ".join(later.name for later in tasks[position:])
                 if left and ended.code:
-                    say(f"hwcheck: {each.name} ended with exit code {ended.code}; not run: {left}")
+                    code = ended.code
+                    say(f"hwcheck: {called.name} ended with exit code {code}; not run: {left}")
                 raise
         return results
 

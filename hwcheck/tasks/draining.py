@@ -16,7 +16,7 @@ from hwcheck.provision.draining import Draining
 from hwcheck.provision.rollout import Batch
 from hwcheck.scheduler.actions import LOG
 from hwcheck.scheduler.records import DONE, FAILED, Amount, NodeAction
-from hwcheck.tasks.command import option
+from hwcheck.tasks.command import option, together
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.output import say
 from hwcheck.tasks.values import Duration, OneOf, Text
@@ -24,7 +24,7 @@ from hwcheck.tasks.values import Duration, OneOf, Text
 MAX_DRAINED, TIMEOUT = "25%", "24h"
 OF_INVENTORY = "hwcheck_scheduler"
 """What ``--drain`` says without a value."""
-drain_flags = (
+drain_flags = together(
     option(
         "--drain",
         is_flag=False,

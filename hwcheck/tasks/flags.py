@@ -16,7 +16,7 @@ from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.node.checks import ON_DEMAND
 from hwcheck.node.checks.gate_proof import gate_proof
 from hwcheck.node.wire import COLLECTIVES, Timing
-from hwcheck.tasks.command import SIZE, flag, option
+from hwcheck.tasks.command import SIZE, flag, option, together
 from hwcheck.tasks.output import emit, say
 from hwcheck.tasks.values import Folder, Percent, Whole, split
 from hwcheck.text import binary_size
@@ -78,7 +78,15 @@ accept_flag = flag(
     section=REACHING,
     help="take the host key of a host never met (a changed key never)",
 )
-_LOGIN = (
+extra_vars_flag = option(
+    "-e",
+    "--extra-vars",
+    multiple=True,
+    metavar="VARS",
+    section=REACHING,
+    help="variables that come before the inventory's: key=value, YAML or JSON, or @FILE",
+)
+login_flags = together(
     option(
         "-u",
         "--user",
@@ -113,6 +121,15 @@ _LOGIN = (
         help="ask for sudo's password; without a terminal it is read from stdin",
     ),
 )
+list_hosts_flag = flag(
+    "--list-hosts", section=REACHING, help="print the names of the hosts, and do nothing else"
+)
+verbose_flag = flag(
+    "-v",
+    "--verbose",
+    section=REACHING,
+    help="say more: what every host is doing, and what did not change",
+)
 
 
 def reading(hosts_help: str = HOSTS_HELP, *, limit: bool = True) -> Callable[..., Any]:
@@ -121,45 +138,10 @@ def reading(hosts_help: str = HOSTS_HELP, *, limit: bool = True) -> Callable[...
     Without ``limit`` it is always about all of them. The command takes what those of the login say
     as ``connection``.
     """
-
-    def decorate(body: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(body)
-        def with_connection(
-            *,
-            user: str,
-            ask_pass: bool,
-            become: bool,
-            become_user: str,
-            ask_become_pass: bool,
-            **flags: Any,
-        ) -> None:
-            _say_what_is_not_used()
-            connection = read_connection(
-                user=user,
-                ask_pass=ask_pass,
-                become=become,
-                become_user=become_user,
-                ask_become_pass=ask_become_pass,
-            )
-            body(connection=connection, **flags)
-
-        return _with_flags(
-            with_connection,
-            hosts_flag(hosts_help, section=REACHING),
-            *([limit_flag(section=REACHING)] if limit else []),
-            option(
-                "-e",
-                "--extra-vars",
-                multiple=True,
-                metavar="VARS",
-                section=REACHING,
-                help="variables that come before the inventory's: key=value, YAML or JSON, or "
-                "@FILE",
-            ),
-            *_LOGIN,
-        )
-
-    return decorate
+    inventory_flags = [hosts_flag(hosts_help, section=REACHING)]
+    if limit:
+        inventory_flags.append(limit_flag(section=REACHING))
+    return together(*inventory_flags, extra_vars_flag, login_flags, _with_connection)
 
 
 def reaching(
@@ -169,35 +151,39 @@ def reaching(
     forks_help: str = "hosts at once (default 32)",
 ) -> Callable[..., Any]:
     """Return what gives a command all the flags of those that reach hosts, as Ansible has them."""
+    return together(
+        reading(hosts_help),
+        accept_flag,
+        forks_flag(default=forks, help=forks_help),
+        list_hosts_flag,
+        verbose_flag,
+    )
 
-    def decorate(body: Callable[..., None]) -> Callable[..., None]:
-        reached: Callable[..., None] = reading(hosts_help)(
-            _with_flags(
-                body,
-                accept_flag,
-                forks_flag(default=forks, help=forks_help),
-                flag(
-                    "--list-hosts",
-                    section=REACHING,
-                    help="print the names of the hosts, and do nothing else",
-                ),
-                flag(
-                    "-v",
-                    "--verbose",
-                    section=REACHING,
-                    help="say more: what every host is doing, and what did not change",
-                ),
-            )
+
+def _with_connection(body: Callable[..., None]) -> Callable[..., None]:
+    """Hand a command what the flags of the login say as one ``connection``."""
+
+    @functools.wraps(body)
+    def connected(
+        *,
+        user: str,
+        ask_pass: bool,
+        become: bool,
+        become_user: str,
+        ask_become_pass: bool,
+        **flags: Any,
+    ) -> None:
+        _say_what_is_not_used()
+        connection = read_connection(
+            user=user,
+            ask_pass=ask_pass,
+            become=become,
+            become_user=become_user,
+            ask_become_pass=ask_become_pass,
         )
-        return reached
+        body(connection=connection, **flags)
 
-    return decorate
-
-
-def _with_flags(body: Callable[..., None], *flags: Callable[..., Any]) -> Callable[..., None]:
-    for declare in reversed(flags):  # as decorators stand above each other
-        body = declare(body)
-    return body
+    return connected
 
 
 def _say_what_is_not_used() -> None:

@@ -70,9 +70,7 @@ FORMAT = 1
 )
 @only_flag
 @skip_flag
-@drain_flags[0]
-@drain_flags[1]
-@drain_flags[2]
+@drain_flags
 @out_flag
 @site_flag()
 @reaching()

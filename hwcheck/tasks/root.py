@@ -12,7 +12,7 @@ import click
 
 from hwcheck import __version__
 from hwcheck.exit_codes import PASS
-from hwcheck.tasks.command import HELP_FLAGS, Command, Group, Option, context_of, ended, path_of
+from hwcheck.tasks.command import HELP_FLAGS, Actions, Command, Option, context_of, ended, path_of
 from hwcheck.tasks.output import emit, say
 from hwcheck.tasks.values import OneOf
 
@@ -26,7 +26,7 @@ COMPLETE = "_HWCHECK_COMPLETE"
 SHELLS = ("bash", "zsh", "fish")
 
 
-class Root(Group):
+class Root(Actions):
     """``hwcheck`` itself; several commands may follow each other on its line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002

@@ -80,8 +80,9 @@ def multi_host_options(
                 raise UsageError(f"--{name}: it is about single nodes; add node to --scope")
     legs = [leg for leg in timed.legs if leg in MULTI_HOST_LEGS]
     if timed.legs and (len(legs) != 1 or (NODE not in chosen and len(timed.legs) > 1)):
-        known = ", ".join(MULTI_HOST_LEGS)
-        raise UsageError(f"--legs {','.join(timed.legs)}: a run over hosts takes one of {known}")
+        legs_over_hosts = ", ".join(MULTI_HOST_LEGS)
+        legs_named = ",".join(timed.legs)
+        raise UsageError(f"--legs {legs_named}: a run over hosts takes one of {legs_over_hosts}")
     if flags["iters"] and timed.iterations > MOST_ITERATIONS:
         raise UsageError(f"--iters {timed.iterations}: at most {MOST_ITERATIONS} over hosts")
     names = flags["collectives"] or ()

@@ -7,10 +7,7 @@ from collections.abc import Sequence
 from hwcheck.connect.connector import connection_check
 from hwcheck.inventory.defaults import ConnectionFlags
 from hwcheck.provision.state.cases import roles_with_assertions
-from hwcheck.provision.state.request import (
-    as_the_inventory_says,
-    choose_roles,
-)
+from hwcheck.provision.state.request import as_the_inventory_says, choose_roles
 from hwcheck.tasks.command import command, end, fab_task, option
 from hwcheck.tasks.flags import list_names, out_flag, reaching, read_cluster
 from hwcheck.tasks.stages import run_assertions

@@ -22,7 +22,7 @@ from hwcheck.sweep.install import install, remove, status
 from hwcheck.sweep.levels import LEVELS, Level, chosen_levels, read_levels
 from hwcheck.sweep.request import SweepRequest, preview
 from hwcheck.sweep.schedule import time_of_day
-from hwcheck.tasks.command import end, fab_task, flag, group, option
+from hwcheck.tasks.command import end, fab_task, flag, group, option, together
 from hwcheck.tasks.flags import (
     USUAL,
     accept_flag,
@@ -61,49 +61,42 @@ level_flag = option(
 dry_run_flag = flag("--dry-run", help="say what would be done; nothing is written")
 
 
-def of_a_sweep(body: Callable[..., None]) -> Callable[..., None]:
-    """Give an action the flags that say how hosts are measured."""
-    for declare in (
-        option(
-            "--notify",
-            type=click.Path(dir_okay=False),
-            metavar="FILE",
-            help="file that says who is told what changed (docs/telling-people.md)",
-        ),
-        option(
-            "--max-drained",
-            type=Text("amount", Amount.parse),
-            help="nodes that may be out of service, of all and of each partition: a count or a "
-            "share (default: 10%)",
-        ),
-        option(
-            "--drain-failed",
-            is_flag=False,
-            flag_value=DRAIN,
-            type=OneOf((DRY_RUN,), bare=DRAIN),
-            metavar=f"[{DRY_RUN}]",
-            help="drain the hosts that fail in their scheduler (dry-run: only say which)",
-        ),
-        flag(
-            "--drained",
-            help="also measure nodes that somebody else drained in the scheduler",
-        ),
-        option(
-            "--max-unavailable",
-            type=Text("amount", Amount.parse),
-            help="hosts that are measured at once, a count or a share (10%)",
-        ),
-        option(
-            "--budget",
-            type=Duration(),
-            help="time that the sweep may take (2h; default: as the levels say)",
-        ),
-    ):
-        body = declare(body)
-    return body
-
-
-REACHING_FLAGS = reaching(forks=None, forks_help="the same as --max-unavailable with a count")
+measuring_flags = together(
+    option(
+        "--budget",
+        type=Duration(),
+        help="time that the sweep may take (2h; default: as the levels say)",
+    ),
+    option(
+        "--max-unavailable",
+        type=Text("amount", Amount.parse),
+        help="hosts that are measured at once, a count or a share (10%)",
+    ),
+    flag(
+        "--drained",
+        help="also measure nodes that somebody else drained in the scheduler",
+    ),
+    option(
+        "--drain-failed",
+        is_flag=False,
+        flag_value=DRAIN,
+        type=OneOf((DRY_RUN,), bare=DRAIN),
+        metavar=f"[{DRY_RUN}]",
+        help="drain the hosts that fail in their scheduler (dry-run: only say which)",
+    ),
+    option(
+        "--max-drained",
+        type=Text("amount", Amount.parse),
+        help="nodes that may be out of service, of all and of each partition: a count or a "
+        "share (default: 10%)",
+    ),
+    option(
+        "--notify",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        help="file that says who is told what changed (docs/telling-people.md)",
+    ),
+)
 
 
 @cli.command(
@@ -115,14 +108,14 @@ REACHING_FLAGS = reaching(forks=None, forks_help="the same as --max-unavailable 
     ),
 )
 @level_flag
-@of_a_sweep
+@measuring_flags
 @flag(
     "--dry-run",
     help="say who would be measured, in which order and why; nothing is written",
 )
 @out_flag
 @site_flag()
-@REACHING_FLAGS
+@reaching(forks=None, forks_help="the same as --max-unavailable with a count")
 @with_site
 def run_action(
     *,
@@ -211,7 +204,7 @@ def status_action(
     ),
 )
 @level_flag
-@of_a_sweep
+@measuring_flags
 @option("--at", type=Text("HH:MM", time_of_day), help="when it begins (default 02:30)")
 @option(
     "--randomize",

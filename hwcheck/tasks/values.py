@@ -15,6 +15,8 @@ from hwcheck.times import length_s
 
 MOST_DIGITS = 9
 """More than any count here has, and far from where Python refuses."""
+LEAST_S = 1.0
+"""Of a flag that is a time."""
 LEAST_BYTES, MOST_BYTES = 8, 64 << 30
 """nccl-tests' own examples begin at 8 bytes (README.md)."""
 _SCALE = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -49,8 +51,10 @@ class OneOf(click.Choice[str]):
         """Return the word."""
         if value not in self.choices and not (self.bare and value == self.bare):
             hint = nearest(str(value), self.choices)
-            known = f"{value}: it is one of {', '.join(self.choices)}"
-            self.fail(f"{known}; {hint}" if hint else known, param, ctx)
+            takes = "it is one of" if len(self.choices) > 1 else "it takes"
+            nothing = ", or nothing" if self.bare else ""
+            problem = f"{value}: {takes} {', '.join(self.choices)}{nothing}"
+            self.fail(f"{problem}; {hint}" if hint else problem, param, ctx)
         return str(value)
 
 
@@ -120,12 +124,15 @@ class Duration(click.ParamType[float]):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
         """Return the seconds."""
-        if self.may_be_0 and value == "0":
-            return 0.0
+        if isinstance(value, float) or (self.may_be_0 and value == "0"):
+            return float(value)
         try:
-            return value if isinstance(value, float) else length_s(value)
+            seconds = length_s(value)
         except ValueError:
-            self.fail(f"{str(value)[:40]}: it takes seconds, or 45m, 8h, 7d, 4w", param, ctx)
+            seconds = 0.0
+        if seconds < LEAST_S:
+            self.fail(f"{value[:40]}: it takes seconds, or 45m, 8h, 7d, 4w", param, ctx)
+        return seconds
 
 
 class Since(click.ParamType[datetime]):

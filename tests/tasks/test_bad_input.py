@@ -68,6 +68,10 @@ def refuse_as_fab(capfd: pytest.CaptureFixture[str], *argv: str) -> str:
         (["--hosts", "good.yml", "--skip", ""], "--skip '' names no check; leave --skip out"),
         (["--hosts", "good.yml", "--hosts", "b"], "--hosts is given twice: good.yml, b; give it"),
         (["--hosts", "good.yml", "-l", "a", "--limit", "b"], "--limit is given twice: a, b; give"),
+        (
+            ["--require-coverage", "--hosts", "a", "--require-coverage", "9"],
+            "--require-coverage is given twice: without a value, 9; give it once",
+        ),
         (["--hosts", "good.yml", "--profile", "fast"], "--profile fast: it is one of quick"),
         (["--hosts", "good.yml", "--engine", "mpi"], "--engine mpi: it is one of torch, nccl-t"),
         (

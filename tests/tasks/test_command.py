@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from hwcheck.tasks.command import Group, command, ended, free_words
+from hwcheck.tasks.command import Actions, command, ended, free_words
 from hwcheck.tasks.root import load
 
 ANSIBLE = {
@@ -26,7 +26,7 @@ REACHING = ("validate", "state", "provision", "rollout", "sweep run", "accept ru
 def named(path: str) -> click.Command:
     name, _, action = path.partition(" ")
     command = load(name)
-    return command.commands[action] if isinstance(command, Group) else command
+    return command.commands[action] if isinstance(command, Actions) else command
 
 
 def letters(command: click.Command) -> dict[str, str | None]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from hwcheck.tasks.command import Group, path_of
+from hwcheck.tasks.command import Actions, path_of
 from hwcheck.tasks.program import run
 from hwcheck.tasks.root import COMMANDS, call, load, parse
 from tests import factories
@@ -130,7 +130,7 @@ def test_every_command_and_action_has_help_with_three_examples(
     out = helped([name, "--help"], capfd)
     assert out == helped(["--help", name], capfd) == helped([name, "-h"], capfd)
     command = load(name)
-    if not isinstance(command, Group):
+    if not isinstance(command, Actions):
         texts = {name: (out, command)}
         assert out.startswith(f"Usage: hwcheck {name} [OPTIONS]")
     else:

@@ -11,7 +11,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from hwcheck.node import checks
-from hwcheck.tasks.command import Group
+from hwcheck.tasks.command import Actions
 from hwcheck.tasks.root import COMMANDS, COMPLETE, SHELLS, call, hwcheck, load
 from hwcheck.tasks.values import Names, OneOf, Words
 
@@ -79,7 +79,7 @@ def test_every_word_that_is_completed_is_one_that_is_taken() -> None:
     tried = 0
     for name in COMMANDS:
         command = load(name)
-        for each in command.commands.values() if isinstance(command, Group) else [command]:
+        for each in command.commands.values() if isinstance(command, Actions) else [command]:
             ctx = click.Context(each)
             for param in each.params:
                 words = [item.value for item in param.shell_complete(ctx, "")]

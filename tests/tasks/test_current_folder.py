@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hwcheck.tasks import root
+from hwcheck.tasks.root import COMPLETE
+
 HWCHECK = Path(sys.executable).parent / "hwcheck"
 PLANTED = ("ansible", "conftest", "jinja2", "json", "random", "select", "socket", "yaml")
 NAMED = ("--hosts", "here.yml")
@@ -29,7 +32,6 @@ COMMANDS: dict[str, tuple[list[str], int]] = {
     "accept": (["accept", *NAMED, "--explain"], 0),
     "train": (["train", "bench", *NAMED, "--ranks", "3", "--global-batch", "4"], 2),
     "site": (["site", "test", "--site", "site"], 2),
-    "completion": (["--complete", "--", "hwcheck sweep --level "], 0),
 }
 """A command line of each command, and its exit code; and what a shell asks for."""
 MORE = ("rollout", "sweep", "accept", "compare", "trend", "query")
@@ -85,10 +87,16 @@ def test_no_command_imports_from_the_current_folder(
     assert done.returncode == exit_code, done.stdout + done.stderr
 
 
-def test_every_command_is_tried(folder: Path) -> None:
-    from hwcheck.tasks.command_line import commands
+def test_no_completion_imports_from_the_current_folder(folder: Path) -> None:
+    mark = planted(folder)
+    words = "COMP_WORDS=hwcheck sweep run --level "
+    done = run(folder, "env", f"{COMPLETE}=bash_complete", words, "COMP_CWORD=4", HWCHECK)
+    assert not mark.exists(), mark.read_text()
+    assert (done.returncode, "plain,nightly" in done.stdout) == (0, True)
 
-    assert set(COMMANDS) == {*commands().task_names, "completion"}
+
+def test_every_command_is_tried() -> None:
+    assert set(COMMANDS) == {*root.COMMANDS}
 
 
 def test_a_module_there_shows_itself_where_it_is_imported(folder: Path) -> None:

@@ -58,7 +58,7 @@ def typed(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str
         (["compare", "x", "y"], "x: no such run in the history"),
         (["compare", run_id(0), run_id(99)], f"{run_id(99)}: no such run in the history; did you"),
         (["compare", run_id(0)], "compare: name two runs, or one run and --last green"),
-        (["compare", run_id(0), "--last", "red"], "--last red: it is one of green"),
+        (["compare", run_id(0), "--last", "red"], "--last red: it takes green"),
         (["compare", run_id(0), run_id(1), "--last", "green"], "name two runs, or one run and"),
         (["compare", run_id(0), "--last", "green"], "has a green run before it"),
         (["trend", "busbw"], "busbw: no such metric in the history; did you mean busbw_gbps?"),

@@ -48,6 +48,17 @@ def test_a_variable_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert "here: nccl_version: 'nosuch' is undefined" in done.stderr
 
 
+def test_it_says_more_where_that_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "here.yml").write_text(HERE.replace("PYTHON", sys.executable))
+    line = [HWCHECK, "state", "--hosts", "here.yml", "--roles", "nccl", "-e", "nccl_conf=absent"]
+    few, more = (
+        subprocess.run([*line, *words], cwd=tmp_path, capture_output=True, text=True).stdout
+        for words in ([], ["-v"])
+    )
+    assert "test_nccl.py::" in more
+    assert "test_nccl.py::" not in few
+
+
 def test_ctrl_c_ends_it_and_its_workers(tmp_path: Path, real_ansible: None) -> None:
     script = tmp_path / "python"
     script.write_text(f"#!/bin/sh\necho $PPID >{tmp_path}/worker\nexec sleep 600\n")

@@ -12,6 +12,7 @@ import yaml
 
 from hwcheck.results.training import read_training
 from hwcheck.tasks.program import run
+from hwcheck.tasks.root import call
 
 HWCHECK = Path(sys.executable).parent / "hwcheck"
 
@@ -67,6 +68,18 @@ def test_what_cannot_be_is_one_line(
     assert ended.value.code == 2
     assert line in said
     assert said.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_it_holds_no_more_hosts_than_it_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    hosts = str(tmp_path / "two.yml")
+    Path(hosts).write_text("all: {hosts: {n1: {ansible_host: 192.0.2.1}, n2: }}\n")
+    assert call(["train", "bench", "--hosts", hosts, "-f", "1"]) == 2
+    said = "--forks 1: training holds its 2 hosts at once; choose fewer with --limit"
+    assert said in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
 
 

@@ -84,7 +84,7 @@ def test_a_run_that_did_not_come_to_its_end_is_no_clean_leg() -> None:
     assert (killed.state, killed.reason.text) == ("failed", "it broke off after 64 MiB: " + KILLED)
     cut = one("default", log(started(high=512 * MIB), *rows))
     assert cut.state == "failed"
-    assert "the rows end at 64 MiB of 512 MiB" in cut.reason
+    assert "the rows end at 64 MiB of 512 MiB" in cut.reason.text
     assert one("default", log(started(), *rows)).state == "done"
     turns = (log(started(), *rows, FOOTER), log(started(), *rows, KILLED))
     assert one("default", *turns).state == "failed", "a turn that broke stands for all"

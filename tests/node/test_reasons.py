@@ -67,7 +67,7 @@ FORMER = [
     ("/proc hides the processes of others (hidepid); run as root", "no_permission"),
     ("no port says what it is cabled to; smpquery needs root", "no_permission"),
     ("the kernel log goes back 1.0 h only and has lost what came before", "log_lost"),
-    ("gpu0: BAR1: Insufficient Permissions while MIG is on", "no_permission"),
+    ("gpu0: BAR1: Insufficient Permissions while MIG is on", "mig"),
     ("gpu0: ECC errors: Not Supported while MIG is on", "mig"),
     ("MIG is on: an instance stands for neither the GPU nor the node", "mig"),
     ("gpu0 is in use by process 4711", "at_work"),

@@ -92,10 +92,10 @@ def test_only_what_lies_on_a_border_is_measured_again(tmp_path: Path) -> None:
     run = measured(tmp_path, {"n1": ON_BORDER, "n2": CLEAR}, leg(peak_gbps=430.0))
     assert set(run.second_visits) == {"n1"}
     report = run.second_visits["n1"].report
-    assert report is not None, run.second_visits["n1"].reason
-    assert [result.reason for result in report.results] == ["asked for default of all_reduce"]
+    assert report is not None, run.second_visits["n1"].reason.text
+    assert [result.reason.text for result in report.results] == ["asked for default of all_reduce"]
     (finding,) = of(run, "n1")
-    assert (finding.outcome, finding.reason) == ("pass", "")
+    assert (finding.outcome, finding.reason.text) == ("pass", "")
     assert run.records[0].report is not None, "the first figures stay"
     assert run.records[0].report.results[0].legs == (ON_BORDER,)
 
@@ -110,12 +110,12 @@ def test_a_run_that_was_stopped_makes_no_second_visit(tmp_path: Path) -> None:
     assert run.second_visits == {}
     (finding,) = of(run, "n1")
     assert finding.outcome == "inconclusive"
-    assert finding.reason.endswith("the border of warn and pass: measure again")
+    assert finding.reason.text.endswith("the border of warn and pass: measure again")
 
 
 def test_what_hangs_the_second_time_fails(tmp_path: Path) -> None:
     run = measured(tmp_path, {"n1": ON_BORDER}, hung())
-    bad: list[Any] = [f.reason for f in judge(run).findings if f.outcome == "fail"]
+    bad: list[Any] = [f.reason.text for f in judge(run).findings if f.outcome == "fail"]
     assert bad
     assert all(reason.startswith("when measured again") for reason in bad)
     (finding,) = of(run, "n1")
@@ -136,11 +136,14 @@ def test_a_host_that_dies_in_its_second_visit_is_said_and_no_pass(
     assert run.second_visits["n1"].state != "reported"
     judgement = judge(run)
     (finding,) = of(run, "n1")
-    assert (finding.outcome, said in finding.reason) == (outcome, True), finding.reason
+    assert (finding.outcome, said in finding.reason.text) == (outcome, True), finding.reason.text
     died, other = judgement.hosts
     assert died.outcome == "inconclusive"
     why = "second visit, to measure again: "
-    assert f"{why}{run.second_visits['n1'].state}: {run.second_visits['n1'].reason}" in died.reason
+    assert (
+        f"{why}{run.second_visits['n1'].state}: {run.second_visits['n1'].reason.text}"
+        in died.reason
+    )
     assert why not in other.reason
     evidence = [line for each in actions(run, judgement) for line in each.evidence]
     assert any(why in line for line in evidence), evidence

@@ -375,6 +375,7 @@ FORMER_WORDS: Tuple[Tuple[str, str], ...] = (
     ("mig is on: an instance", MIG),
     ("needs root", NO_PERMISSION),
     ("run as root", NO_PERMISSION),
+    ("by root only", NO_PERMISSION),
     ("insufficient permissions", NO_PERMISSION),
     ("permission denied", NO_PERMISSION),
     ("operation not permitted", NO_PERMISSION),

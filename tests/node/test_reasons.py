@@ -64,6 +64,7 @@ FORMER = [
     ("/etc/nccl/topo.xml: Permission denied", "no_permission"),
     ("adjtimex: Operation not permitted", "no_permission"),
     ("the VPD of the device says: run as root", "no_permission"),
+    ("serial numbers of the machine are hidden: /x may be read by root only", "no_permission"),
     ("/proc hides the processes of others (hidepid); run as root", "no_permission"),
     ("no port says what it is cabled to; smpquery needs root", "no_permission"),
     ("the kernel log goes back 1.0 h only and has lost what came before", "log_lost"),

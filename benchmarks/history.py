@@ -44,7 +44,8 @@ QUERIES = {
           'warn' AS run_outcome, host, '10.0.0.1' AS address, 'reported' AS state,
           CASE WHEN random() < 0.01 THEN 'fail' WHEN random() < 0.02 THEN 'warn' ELSE 'pass' END
             AS outcome,
-          '' AS reason, 65 AS asked, 65 AS measured, 60 + random() AS duration_s,
+          '' AS reason, NULL::VARCHAR AS reason_code, 65 AS asked, 65 AS measured,
+          60 + random() AS duration_s,
           host AS hostname, '6.8.0-60-generic' AS kernel,
           CASE WHEN {night} < 200 THEN '570.124.06' ELSE '580.65.06' END AS driver,
           '2.27.5' AS nccl, '2.8.0' AS torch,
@@ -76,7 +77,8 @@ QUERIES = {
     "findings": """
         SELECT {run} AS run, {started} AS started, host, check_id, metric, subject, NULL AS gpu,
           'fail' AS outcome, level AS value, NULL AS value_text, unit, 'fail unless >= 75' AS
-          limit_text, 'a source' AS source, 'vendor' AS confidence, '' AS reason, NULL AS waived
+          limit_text, 'a source' AS source, 'vendor' AS confidence, '' AS reason,
+          NULL::VARCHAR AS reason_code, NULL AS waived
         FROM gpu_metrics, fleet WHERE random() < 0.00005""",
 }
 

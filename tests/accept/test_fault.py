@@ -10,6 +10,7 @@ from hwcheck.accept.fault import Fault, answer_for_vendor, fault_of, log_for_ven
 from hwcheck.accept.pdf import BROWSERS, pdf
 from hwcheck.advise.assessment import assess
 from hwcheck.advise.catalogue import shipped
+from hwcheck.node.reasons import NONE
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.render.fault import fault_html, fault_markdown
 from tests import factories
@@ -63,7 +64,7 @@ def remap(failed: bool) -> CheckResult:
             ("row_remap_correctable", 0, "rows"),
         )
     ]
-    return CheckResult("row_remap", "done", "", tuple(samples))
+    return CheckResult("row_remap", "done", NONE, tuple(samples))
 
 
 @pytest.mark.parametrize(("failed", "state"), [(True, "met"), (False, "not met")])
@@ -114,7 +115,7 @@ def test_dcgm_and_the_field_diagnostic_are_cited() -> None:
         Sample("failed_tests", 1, "tests", "gpu5"),
         Sample("passed_tests", 9, "tests", "gpu5"),
     )
-    made = fault(CheckResult("dcgm_diag", "done", "", samples))
+    made = fault(CheckResult("dcgm_diag", "done", NONE, samples))
     dcgm, field = made.criteria[-2:]
     assert (dcgm.state, dcgm.gpus) == ("met", ("gpu5",))
     assert "Diagnostic Errors" in dcgm.source
@@ -153,7 +154,7 @@ def test_what_looks_like_a_secret_is_in_no_answer_and_no_log(text: str) -> None:
 
 
 def test_words_of_a_node_stay_words() -> None:
-    xid = CheckResult("xid", "done", "", (Sample("meaning", HOSTILE, "", f"pci {HOSTILE}"),))
+    xid = CheckResult("xid", "done", NONE, (Sample("meaning", HOSTILE, "", f"pci {HOSTILE}"),))
     made = fault(xid, pcie_link_width=(3, 8))
     assert "<script>" not in fault_html(made, {})
     assert "<script>" not in fault_markdown(made, {})

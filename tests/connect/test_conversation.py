@@ -161,12 +161,12 @@ def ended(host: Host, status: int | None, last_line: str) -> VisitError:
 )
 def test_which_command_was_not_there(host: Host, status: int, last_line: str, reason: str) -> None:
     error = ended(host, status, last_line)
-    assert f"{error.phase}: {error.reason}".startswith(reason)
+    assert f"{error.phase}: {error.reason.text}".startswith(reason)
 
 
 def test_our_own_program_is_not_repeated() -> None:
     last_line = f"bash: -c: line 1: {'QUJD' * 40}: syntax error"
-    assert ended(PLAIN, 2, last_line).reason.endswith(
+    assert ended(PLAIN, 2, last_line).reason.text.endswith(
         "; last line: bash: -c: line 1: ...: syntax error"
     )
     assert shortened("a\t b  " + "x" * 400) == "a b ..."

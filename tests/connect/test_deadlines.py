@@ -14,8 +14,8 @@ def test_the_phase_says_the_state() -> None:
 
 def test_a_reason_is_one_bounded_line() -> None:
     error = VisitError("run", "one\ntwo\t three " + "x" * 5000)
-    assert error.reason.startswith("one two three x")
-    assert len(error.reason) == 1000
+    assert error.reason.text.startswith("one two three x")
+    assert len(error.reason.text) == 1000
 
 
 def test_no_phase_lasts_longer_than_what_is_left_of_the_visit() -> None:

@@ -62,7 +62,7 @@ def test_an_unknown_host_is_refused(
     path.write_text(line(names, keys["one"]))
     with pytest.raises(VisitError) as caught:
         judge(path, "h1", keys["one"])
-    assert "run ssh-keyscan or use --accept-new-host-keys" in caught.value.reason
+    assert "run ssh-keyscan or use --accept-new-host-keys" in caught.value.reason.text
     assert caught.value.state == "unreachable"
 
 

@@ -126,7 +126,7 @@ def test_servers_that_are_none(
     with server(says, then_close=then_close) as port:
         error = failure(session(tmp_path, port))
     assert (error.phase, error.state) == (phase, "unreachable")
-    assert error.reason.startswith(reason)
+    assert error.reason.text.startswith(reason)
     assert time.monotonic() - started < 20
 
 
@@ -144,7 +144,7 @@ def test_stop_ends_a_connection_that_hangs(tmp_path: Path) -> None:
         timer.start()
         error = failure(session(tmp_path, port), stop)
         timer.join()
-    assert error.reason == "interrupted"
+    assert error.reason.text == "interrupted"
 
 
 def test_a_proxy_command_says_why(tmp_path: Path) -> None:
@@ -176,4 +176,4 @@ def test_the_end_of_the_visit_ends_the_phase_that_it_is_in(
         error = failure(opened)
     assert time.monotonic() - started < 5
     assert (error.phase, error.state) == ("banner", "unreachable")
-    assert error.reason.startswith("not finished within 0.")
+    assert error.reason.text.startswith("not finished within 0.")

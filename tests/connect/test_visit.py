@@ -16,6 +16,7 @@ from hwcheck.connect.visit import Listener, Visit
 from hwcheck.inventory.inventory import Host
 from hwcheck.node.load.columnar import pack
 from hwcheck.node.load.records import CollectiveRun, LoadRun, Series
+from hwcheck.node.reasons import NONE
 from hwcheck.node.wire import CheckResult, Request, Sample, to_dict, to_json
 from hwcheck.results.run_folder import HostAnswer, HostRecord
 from tests.factories import leg, reduce_result
@@ -162,7 +163,7 @@ NOBODY = Heard().listener()
 
 def _result(check: str, samples: int) -> dict[str, Any]:
     made = (Sample(f"m{number}", 1.0) for number in range(samples))
-    return to_dict(CheckResult(check, "done", "", tuple(made), (), 0.1))
+    return to_dict(CheckResult(check, "done", NONE, tuple(made), (), 0.1))
 
 
 def _samples(so_far: HostAnswer) -> int:

@@ -13,6 +13,7 @@ from hwcheck.judge.judge import judge
 from hwcheck.judge.models.records import size_bytes
 from hwcheck.judge.published import METRIC, published
 from hwcheck.judge.records import Finding
+from hwcheck.node.reasons import NONE
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.render.multi_host import multi_host_view
 from hwcheck.results.multi_host import (
@@ -34,7 +35,9 @@ EFA, MNNVL = {"NET/AWS Libfabric": 8}, {"P2P/MNNVL": 64}
 def host(name: str, model: str, gpus: int, product: str) -> HostRecord:
     samples = (Sample("hypervisor", "none"), Sample("product", product), Sample("container", False))
     facts = [{**gpu, "uuid": f"GPU-{name}-{gpu['index']}"} for gpu in gpu_facts(gpus, model)]
-    return factories.record(name, [CheckResult("virtualization", "done", "", samples)], gpus=facts)
+    return factories.record(
+        name, [CheckResult("virtualization", "done", NONE, samples)], gpus=facts
+    )
 
 
 def judged(

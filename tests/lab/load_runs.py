@@ -76,7 +76,7 @@ def run(node: LoadedNode, folder: Path, root: Path | None = None) -> Loaded:
     """
     report, frames = answer(node, folder, CHECKS, root)
     series = [frame["series"] for frame in frames if frame["kind"] == "series"]
-    assert len(series) == 1, f"{node.name}: {[result.reason for result in report.results]}"
+    assert len(series) == 1, f"{node.name}: {[result.reason.text for result in report.results]}"
     assert schema_problem(series[0], "series") == ""
     load = unpack(series[0]).load
     assert load is not None

@@ -31,7 +31,7 @@ def main(data, payload):
     for name in request.checks:
         send("progress", text=name)
         act(request.expect.get(name, {}), send, out)
-        results.append(CheckResult(name, "done", "", (Sample("pid", os.getpid()),)))
+        results.append(CheckResult(name, "done", samples=(Sample("pid", os.getpid()),)))
         send("result", result=to_dict(results[-1]))
     send("report", report=to_dict(Report({"hostname": os.uname().nodename}, tuple(results))))
     act(request.expect.get("after", {}), send, out)

@@ -113,7 +113,7 @@ def visit(
     report, _ = answers(request, environment, timeout_s=limit_s, start=boot)
     took_s = time.monotonic() - began
     legs = tuple(leg for result in report.results for leg in result.legs)
-    assert legs, [(result.state, result.reason) for result in report.results]
+    assert legs, [(result.state, result.reason.text) for result in report.results]
     return Visit(legs, judged(node, report, checks)[0], took_s)
 
 
@@ -129,7 +129,14 @@ def show(name: str) -> None:
             if last
             else ""
         )
-        words = (leg.collective, leg.leg, leg.state, leg.reason, f"start {leg.start_s:.1f} s", size)
+        words = (
+            leg.collective,
+            leg.leg,
+            leg.state,
+            leg.reason.text,
+            f"start {leg.start_s:.1f} s",
+            size,
+        )
         sys.stdout.write("  " + " ".join(filter(None, words)) + "\n")
     for finding in came.findings:
         if finding.outcome != "pass":
@@ -138,7 +145,7 @@ def show(name: str) -> None:
                 finding.check,
                 finding.metric,
                 finding.subject,
-                finding.reason,
+                finding.reason.text,
             )
             sys.stdout.write("  " + " ".join(words) + "\n")
 

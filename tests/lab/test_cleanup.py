@@ -60,7 +60,7 @@ def test_stop_leaves_nothing_and_keeps_a_record(lab: Lab, tmp_path: Path) -> Non
             stop.set()
 
     records = visit_all(lab.hosts(), tmp_path, expect={"n1": HANG}, progress=progress, stop=stop)
-    assert (records["n1"].state, records["n1"].reason) == ("lost", "interrupted")
+    assert (records["n1"].state, records["n1"].reason.text) == ("lost", "interrupted")
     assert seen
     assert seen[0], "the control: the payload did run before the stop"
     wait_until(lambda: not ours(lab.nodes["n1"]), GONE_S)

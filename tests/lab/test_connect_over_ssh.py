@@ -70,7 +70,7 @@ def test_an_unknown_host_is_refused_and_accepted_on_request(
     host = replace(hosts["n1"], ssh_args=arguments)
     record = visit(host, tmp_path / "runs1")
     assert (record.state, record.phase) == ("unreachable", "host key")
-    assert "unknown" in record.reason
+    assert "unknown" in record.reason.text
     assert not known.exists()
     record = visit(host, tmp_path / "runs2", accept_new_host_keys=True)
     assert record.state == "reported"
@@ -106,7 +106,7 @@ def test_a_gateways_host_key_is_verified_too(
     host = replace(hosts["n1"], ssh_args=(*hosts["n1"].ssh_args, "-J", f"root@{gate}"))
     record = visit(host, tmp_path / "runs", ssh_config=path)
     assert (record.phase, record.state) == ("jump host", "unreachable")
-    assert record.reason.startswith(f"jump host {gate}: host key: unknown")
+    assert record.reason.text.startswith(f"jump host {gate}: host key: unknown")
 
 
 def test_the_jump_of_the_ssh_configuration_is_verified_too(
@@ -116,7 +116,7 @@ def test_the_jump_of_the_ssh_configuration_is_verified_too(
     extra = f"Host {inner}\n ProxyJump root@{gate}\nHost {gate}\n UserKnownHostsFile /none\n"
     path = config(lab, tmp_path / "config", extra)
     record = visit(hosts["n1"], tmp_path / "runs1", ssh_config=path)
-    assert "host key: unknown" in record.reason
+    assert "host key: unknown" in record.reason.text
     path = config(lab, tmp_path / "config", f"Host {inner}\n ProxyJump root@{gate}\n")
     assert visit(hosts["n1"], tmp_path / "runs2", ssh_config=path).state == "reported"
     assert connections(lab, "n1")[-1] == gate
@@ -129,7 +129,7 @@ def test_a_gateway_that_cannot_reach_the_host(
     host = replace(hosts["n1"], port=1, ssh_args=(*hosts["n1"].ssh_args, "-J", f"root@{gate}"))
     record = visit(host, tmp_path / "runs", ssh_config=config(lab, tmp_path / "config"))
     assert record.phase == "connect"
-    assert record.reason.startswith(f"the jump host cannot reach {host.address}:1: ")
+    assert record.reason.text.startswith(f"the jump host cannot reach {host.address}:1: ")
 
 
 def test_a_dead_gateway_costs_all_hosts_behind_it_one_wait(
@@ -142,7 +142,7 @@ def test_a_dead_gateway_costs_all_hosts_behind_it_one_wait(
     ]
     records = visit_all(behind, tmp_path / "runs", deadlines=Deadlines(connect_s=1))
     for record in records.values():
-        assert record.reason.startswith(f"jump host {nowhere}: connect: ")
+        assert record.reason.text.startswith(f"jump host {nowhere}: connect: ")
         assert record.duration_s < 2.5, "three waits would be three seconds"
 
 
@@ -168,7 +168,7 @@ def test_include_and_match_of_the_ssh_configuration(lab: Lab, tmp_path: Path) ->
     path.write_text(f'Match originalhost alias exec "test %n = other"\n Include {more}\n')
     record = visit(Host("n2", "alias"), tmp_path / "runs", ssh_config=path)
     assert record.phase == "name lookup"
-    assert record.reason.startswith("cannot resolve alias: "), "the control"
+    assert record.reason.text.startswith("cannot resolve alias: "), "the control"
 
 
 def test_the_agent_that_the_configuration_names(lab: Lab, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_names_in_known_hosts_files(
     host = replace(hosts["n3"], ssh_args=words, port=2222 if "2222" in name else None)
     assert visit(host, tmp_path / "runs").state == "reported"
     elsewhere = replace(hosts["n2"], ssh_args=words, port=None)
-    reason = visit(elsewhere, tmp_path / "runs").reason
+    reason = visit(elsewhere, tmp_path / "runs").reason.text
     assert reason.startswith("changed: " if name == "alias" else "unknown: ")
 
 
@@ -220,7 +220,7 @@ def test_a_host_certificate_is_refused_with_what_to_do(
     for accept_new in (False, True):
         record = visit(host, tmp_path / "runs", accept_new_host_keys=accept_new)
         assert (record.state, record.phase) == ("unreachable", "host key")
-        assert record.reason == (
+        assert record.reason.text == (
             f"only vouched for by @cert-authority in {path}:1, and hwcheck verifies no host "
             f"certificates: add the host's own ssh-ed25519 key, as {node.address}, to known_hosts"
         )
@@ -230,21 +230,21 @@ def test_a_host_certificate_is_refused_with_what_to_do(
     assert visit(host, tmp_path / "runs").state == "reported"
     with path.open("a") as stream:
         stream.write(f"@revoked * {key}")
-    assert visit(host, tmp_path / "runs").reason == f"revoked by {path}:3"
+    assert visit(host, tmp_path / "runs").reason.text == f"revoked by {path}:3"
 
 
 def test_a_refused_key(lab: Lab, hosts: dict[str, Host], tmp_path: Path) -> None:
     other = make_key(tmp_path / "other")
     record = visit(replace(hosts["n1"], private_key_file=str(other)), tmp_path / "runs")
     assert (record.state, record.phase) == ("unreachable", "authentication")
-    assert record.reason == f"refused for user root with key {other}"
+    assert record.reason.text == f"refused for user root with key {other}"
 
 
 def test_a_password_that_the_server_does_not_take(hosts: dict[str, Host], tmp_path: Path) -> None:
     record = visit(replace(hosts["n1"], user="nobody", password="s3cret"), tmp_path / "runs")
     assert record.phase == "authentication"
-    assert "refused for user nobody with key" in record.reason
-    assert "s3cret" not in record.reason
+    assert "refused for user nobody with key" in record.reason.text
+    assert "s3cret" not in record.reason.text
 
 
 @pytest.mark.wide

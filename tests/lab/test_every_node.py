@@ -347,7 +347,7 @@ def findings_and_causes(node: AtWork) -> tuple[list[str], tuple[str, ...]]:
     run = node.run(report(node.node), declared(load(*node.node.split())))
     judgement = judge(run, shipped())
     bad = [
-        f"{f.check} {f.metric} {f.subject}: {f.value} {f.reason}"
+        f"{f.check} {f.metric} {f.subject}: {f.value} {f.reason.text}"
         for f in judgement.findings
         if f.outcome != "pass"
     ]

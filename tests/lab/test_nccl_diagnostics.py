@@ -79,7 +79,7 @@ class Came:
 
 def test_both_call_every_pair_whole_and_the_leg_is_timed(tmp_path: Path) -> None:
     came = Came(tmp_path, H100, NEW, gpu_pairs.id, "all_reduce", nccl_diagnostics.id)
-    assert (came.by_nccl.state, came.by_nccl.reason) == ("done", "")
+    assert (came.by_nccl.state, came.by_nccl.reason.text) == ("done", "")
     assert came.values("diag_tested") == {"node": PAIRS}
     assert [*came.values("diag_p2p").values()] == ["verified"] * PAIRS
     assert came.values("ras_ecc") == {"node": "ok"}
@@ -132,7 +132,7 @@ def test_the_copies_go_wrong_where_nccl_has_verified(tmp_path: Path) -> None:
 def test_an_older_nccl_is_not_asked(tmp_path: Path) -> None:
     came = Came(tmp_path, H100, {}, nccl_diagnostics.id)
     assert came.by_nccl.state == "not_applicable"
-    assert came.by_nccl.reason == "NCCL 2.27.5 has no diagnostics: they came with 2.31"
+    assert came.by_nccl.reason.text == "NCCL 2.27.5 has no diagnostics: they came with 2.31"
     assert came.by_nccl.samples == ()
 
 
@@ -146,8 +146,8 @@ def test_what_breaks_off_is_not_measured_and_harms_nothing_else(
     start = {**NEW, "diagnostics": {"breaks": breaks}}
     came = Came(tmp_path, H100, start, gpu_pairs.id, "all_reduce", nccl_diagnostics.id, scale=scale)
     assert came.by_nccl.state == "could_not_measure"
-    assert reason in came.by_nccl.reason
-    assert ("the driver answers" in came.by_nccl.reason) == (breaks == "hangs")
+    assert reason in came.by_nccl.reason.text
+    assert ("the driver answers" in came.by_nccl.reason.text) == (breaks == "hangs")
     assert came.results[gpu_pairs.id].state == "done"
     assert [leg.state for leg in came.results["all_reduce"].legs] == ["done"]
     assert came.complaints()[f"{nccl_diagnostics.id} node"] == "inconclusive"

@@ -61,10 +61,10 @@ def answer(
 
 def legs(answer: tuple[Run, dict[str, Any]], host: str) -> dict[str, Leg]:
     (record,) = [record for record in answer[0].records if record.host == host]
-    assert record.report is not None, record.reason
+    assert record.report is not None, record.reason.text
     result: CheckResult
     (result,) = record.report.results
-    assert result.state == "done", result.reason
+    assert result.state == "done", result.reason.text
     return {leg.leg: leg for leg in result.legs}
 
 
@@ -73,7 +73,7 @@ def test_a_good_host_has_the_figures_of_its_programs(answer: tuple[Run, dict[str
     assert list(found) == ["default", "p2p_off"]
     for name, busbw, kind in (("default", 41.0, "P2P/CUMEM"), ("p2p_off", 29.5, "SHM")):
         leg = found[name]
-        assert (leg.state, leg.ranks, leg.library) == ("done", 4, "NCCL 2.30.7"), leg.reason
+        assert (leg.state, leg.ranks, leg.library) == ("done", 4, "NCCL 2.30.7"), leg.reason.text
         assert leg.sizes[-1].size_bytes == 64 * MIB
         assert leg.sizes[-1].busbw_gbps == pytest.approx(busbw, rel=0.03)
         assert leg.transport[kind] == 4
@@ -83,7 +83,7 @@ def test_a_good_host_has_the_figures_of_its_programs(answer: tuple[Run, dict[str
 def test_a_hang_is_killed_and_the_other_leg_still_runs(answer: tuple[Run, dict[str, Any]]) -> None:
     found = legs(answer, "bad")
     assert found["default"].state == "hang"
-    assert "after 16 MiB was finished" in found["default"].reason
+    assert "after 16 MiB was finished" in found["default"].reason.text
     assert found["p2p_off"].state == "done"
 
 

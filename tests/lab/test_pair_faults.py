@@ -96,7 +96,7 @@ def row_of(name: str) -> Row:
 def test_on_a_healthy_node_every_pair_is_whole_and_alike(name: str) -> None:
     node, row = HEALTHY[name], row_of(name)
     count = len(node.gpus)
-    assert (row.result.state, row.result.reason) == ("done", "")
+    assert (row.result.state, row.result.reason.text) == ("done", "")
     assert row.complaints() == {}
     assert set(row.values("p2p_wrong_elements").values()) == {0}
     assert set(row.values("p2p_access").values()) == {node.gpus[0]["peer_access"]}

@@ -63,8 +63,8 @@ def test_what_does_not_start_is_seen_beside_what_does(tmp_path: Path) -> None:
         "leg net": "pass",
     }
     (hangs,) = [f for f in came.findings if f.subject == "leg default" and f.outcome == "fail"]
-    assert "it hangs at start: no communicator after" in hangs.reason
-    assert "Init START" in hangs.reason
+    assert "it hangs at start: no communicator after" in hangs.reason.text
+    assert "Init START" in hangs.reason.text
     assert net.env["NCCL_NET"] == "Socket"
     assert "NET/Plugin : no usable device" in net.first_failure
     assert came.outcomes("network_transport") == {"leg net": "warn"}
@@ -93,4 +93,4 @@ def test_what_breaks_later_has_its_own_state(tmp_path: Path) -> None:
     )
     states = {leg.leg: (leg.state, len(leg.sizes) > 0) for leg in came.legs}
     assert states == {"default": ("hang", True), "p2p_off": ("failed", True), "net": ("done", True)}
-    assert "rank 7 was killed by SIGKILL" in came.legs[1].reason
+    assert "rank 7 was killed by SIGKILL" in came.legs[1].reason.text

@@ -122,7 +122,7 @@ def test_a_host_that_is_under_way_is_on_record_before_it_answers(
 
     monkeypatch.setattr(Visit, "run", silent)
     visit_all(HOSTS[:1], out)
-    assert f'"reason": "{UNDER_WAY}"' in seen[0]
+    assert f'"code": "{UNDER_WAY.code}"' in seen[0]
 
 
 def test_forks_bound_how_many_run_at_once(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +219,7 @@ def test_results_are_written_before_the_visit_ends(
         end = time.monotonic() + 20
         while not seen and time.monotonic() < end:
             texts = [path.read_text() for path in out.glob("*/nodes/n0.json")]
-            seen.extend(text for text in texts if UNDER_WAY in text and "first" in text)
+            seen.extend(text for text in texts if UNDER_WAY.code in text and "first" in text)
             time.sleep(0.02)
         stop.set()
 

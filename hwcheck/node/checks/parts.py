@@ -11,6 +11,7 @@ from hwcheck.node.host.facts import Part
 from hwcheck.node.limits import AtLeast, Equal, FromSample, like_most
 from hwcheck.node.node import Gpu, Node
 from hwcheck.node.quantities import RackPlace
+from hwcheck.node.reasons import NO_PERMISSION
 from hwcheck.node.wire import Sample
 
 COMPARED_ELSEWHERE = ("gpu", "nic")
@@ -108,7 +109,8 @@ def parts(node: Node) -> Iterator[Sample]:
     ]
     yield from among_equals("part_firmware", firmware)
     if hidden and "parts" in node.request.expect:
-        raise CouldNotMeasure("serial numbers of the machine are hidden: " + hidden)
+        words = "serial numbers of the machine are hidden: " + hidden
+        raise CouldNotMeasure(words, NO_PERMISSION)
     if not gpus:
         return
     answers = Survey(node, _of_gpu)

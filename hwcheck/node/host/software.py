@@ -130,11 +130,14 @@ class SoftwareReader(Tree):
             words = "%s cannot be started: %s" % (python, error.strerror)
             raise CouldNotMeasure(words, NO_TORCH) from None
         except subprocess.TimeoutExpired:
-            raise CouldNotMeasure("%s gave no answer within %g s" % (python, limit_s)) from None
+            words = "%s gave no answer within %g s" % (python, limit_s)
+            raise CouldNotMeasure(words, NO_TORCH) from None
         except (ValueError, KeyError, TypeError):
             last = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2][:200]
             raise CouldNotMeasure(
-                "%s, asked for its torch, exited with code %d: %s" % (python, done.returncode, last)
+                "%s, asked for its torch, exited with code %d: %s"
+                % (python, done.returncode, last),
+                NO_TORCH,
             ) from None
         return stack if stack.torch else None
 

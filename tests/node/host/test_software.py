@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ from hwcheck.connect import payload
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.host.facts import TorchStack
 from hwcheck.node.host.software import SoftwareReader
+from hwcheck.node.reasons import NO_PERMISSION, Reason
 from tests.interpreters import interpreter
 from tests.node.roots import Root
 
@@ -180,3 +182,15 @@ def test_versions_of_tools_by_their_libraries(tmp_path: Path) -> None:
     assert root.host.tool_versions() == {"container_toolkit": ["1.19.1"], "dcgm": ["4.5.3"]}
     root.write("usr/local/nvidia/toolkit/libnvidia-container.so.1.9.0", "a library")
     assert root.host.tool_versions()["container_toolkit"] == ["1.9.0", "1.19.1"]
+
+
+def test_a_file_that_this_login_may_not_see_is_refused_by_code(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> os.stat_result:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr("hwcheck.node.host.software.os.stat", refuse)
+    with pytest.raises(CouldNotMeasure) as refused:
+        root.host.file_bytes("/etc/nccl/topo.xml")
+    assert refused.value.reason == Reason(NO_PERMISSION, "/etc/nccl/topo.xml: Permission denied")

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import pynvml
 import pytest
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.nvml.nvml import Nvml, opening_timeout_s
+from hwcheck.node.nvml.reader import DriverBroken, GpuLost, NoPermission, NvmlReader, TimedOut
+from hwcheck.node.reasons import (
+    DRIVER_BROKEN,
+    GPU_LOST,
+    NO_ANSWER,
+    NO_PERMISSION,
+    UNREADABLE,
+    Reason,
+)
 from tests.node.conftest import Ask
 
 
@@ -106,3 +117,32 @@ def test_without_the_library_the_status_is_nvmls_own_text(monkeypatch: pytest.Mo
 def test_without_pynvml_the_status_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
     assert Nvml().status().startswith("pynvml cannot be imported")
+
+
+class RefusingLibrary:
+    """NVML that answers every question with one kind of error."""
+
+    def __init__(self, error: CouldNotMeasure) -> None:
+        self.error = error
+
+    def ask(self, names: Sequence[str], *args: Any) -> Any:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (NoPermission("Insufficient Permissions"), NO_PERMISSION),
+        (GpuLost("GPU is lost"), GPU_LOST),
+        (TimedOut("Timeout"), NO_ANSWER),
+        (DriverBroken("Driver Not Loaded"), DRIVER_BROKEN),
+        (CouldNotMeasure("Unknown Error"), UNREADABLE),
+    ],
+)
+def test_an_error_of_nvml_keeps_its_code_where_it_is_said_of_a_gpu(
+    error: CouldNotMeasure, code: str
+) -> None:
+    reader = NvmlReader(RefusingLibrary(error), 1, None)  # type: ignore[arg-type]
+    with pytest.raises(type(error)) as refused:
+        reader.read("ECC errors", "nvmlDeviceGetTotalEccErrors")
+    assert refused.value.reason == Reason(code, f"gpu1: ECC errors: {error}")

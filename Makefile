@@ -79,7 +79,7 @@ test-interruptions: .venv/installed
 AXE := .venv/axe
 axe: .venv/installed
 	npm install --prefix $(AXE) --no-audit --no-fund --no-save axe-core@4.14.1
-	$(BIN)/python -m pytest -m wide -n 0 -rs tests/render/test_axe.py
+	$(BIN)/python -m pytest -m wide -n 0 -rs tests/report/test_axe.py
 
 # Six simulated hosts, five of them faulty: idle checks, collectives, load, pairs of hosts, settings.
 # As root; it says which packages it lacks.
@@ -117,7 +117,7 @@ hashed:
 	$(HASHED)/bin/python -m pip install --quiet --disable-pip-version-check \
 	  --require-hashes -r requirements.txt
 	$(HASHED)/bin/python -m pip check
-	$(HASHED)/bin/python -c 'from hwcheck.tasks.program import main; main()' checks >/dev/null
+	$(HASHED)/bin/python -c 'from hwcheck.cli.program import main; main()' checks >/dev/null
 
 # Anew, after pyproject.toml or constraints.txt has changed.
 PIP_TOOLS := .venv/pip-tools

@@ -1,5 +1,5 @@
 """Makes the tasks of hwcheck available to `fab`."""
 
-from hwcheck.tasks.command_line import commands
+from hwcheck.cli.command_line import commands
 
 namespace = commands()

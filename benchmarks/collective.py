@@ -30,9 +30,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from hwcheck.node.collective import launch
-from hwcheck.node.collective.spec import EVERY_NODE_LEGS, CollectiveSpec
-from hwcheck.tasks.values import Size
+from hwcheck.cli.values import Size
+from hwcheck.contract.collective_spec import EVERY_NODE_LEGS, CollectiveSpec
+from hwcheck.node.together import launch
 
 ROOT = Path(__file__).parent.parent
 MOST_OF_TORCHRUN, LEAST_OF_BARE = 0.5, 0.97

@@ -20,7 +20,7 @@ from typing import Any
 
 from hwcheck.connect.payload import Payload, bootstrap_arguments, zip_files
 from hwcheck.connect.remote_command import shell_line
-from hwcheck.node.wire import Deframer, Request, to_dict
+from hwcheck.contract.wire import Deframer, Request, to_dict
 
 FORKS = 50
 CHECKS = tuple(f"check{number}" for number in range(5))
@@ -28,7 +28,7 @@ TOKEN = "benchmark"
 # The node says everything twice: each result at once, and the report that repeats them.
 NODE_MAIN = """
 import json, sys
-def main(data, payload):
+def main(data, payload, load):
     samples = [
         {"metric": "temperature_idle", "value": 30.5 + i, "unit": "C", "subject": "gpu%d" % i}
         for i in range(27)
@@ -64,6 +64,7 @@ def payload(ballast_bytes: int) -> Payload:
     files = {
         "hwcheck/__init__.py": b"",
         "hwcheck/node/__init__.py": b"",
+        "hwcheck/checks/__init__.py": b"load = None",
         "hwcheck/node/main.py": NODE_MAIN.encode(),
         "ballast": ballast,
     }

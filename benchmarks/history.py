@@ -26,9 +26,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.wire import COLLECTIVES
 from hwcheck.history.dataset import COLUMNS, KINDS, ROW_GROUP, connect, file_of, metadata
 from hwcheck.judge.past import held
-from hwcheck.node.wire import COLLECTIVES
 from hwcheck.results.run_folder import HostPlan, RunMeta
 
 GPU_METRICS = 28
@@ -158,13 +158,13 @@ def measure(what: str, *command: str) -> None:
         print(f"{what}, {time_of}: {wall_s:.2f} s wall, {cpu_s:.2f} s CPU, {mib:.0f} MiB; {said}")
 
 
-HWCHECK = ("-c", "from hwcheck.tasks.program import main; main()")
+HWCHECK = ("-c", "from hwcheck.cli.program import main; main()")
 PAST = """
 import sys, time
 from pathlib import Path
 from hwcheck.history.events import ALWAYS, Name, stays
 from hwcheck.history.past import past_of
-from hwcheck.node import checks
+from hwcheck import checks
 from hwcheck.history.views import History
 from hwcheck.judge.own_past import MOST_RUNS
 began = time.process_time()
@@ -212,7 +212,7 @@ def main() -> None:
 def writing(run: Path) -> None:
     """Print what writing the files takes beside what judging and rendering takes, CPU and wall."""
     code = (
-        "import sys, time; from pathlib import Path; from hwcheck.tasks import outcome; "
+        "import sys, time; from pathlib import Path; from hwcheck.cli import outcome; "
         "from hwcheck.history import dataset; write = dataset.write\n"
         "def timed(*of):\n"
         "    wall, cpu = time.monotonic(), time.process_time(); write(*of)\n"

@@ -24,9 +24,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from hwcheck import checks
 from hwcheck.connect import payload
-from hwcheck.node import checks
-from hwcheck.node.wire import Deframer, Request, to_dict
+from hwcheck.contract.wire import Deframer, Request, to_dict
 from tests.lab.scenario import load
 
 TOOLS = Path(sys.executable).parent

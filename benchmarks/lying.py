@@ -30,17 +30,17 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.scale import GPUS, LOAD, host_report, idle_checks, node_reports
+from hwcheck import checks
+from hwcheck.cli.outcome import show
 from hwcheck.connect import conversation, visit
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.conversation import Conversation
 from hwcheck.connect.deadlines import Deadlines, VisitError
 from hwcheck.connect.payload import Payload
 from hwcheck.connect.visit import Listener, Visit
+from hwcheck.contract.wire import SERIES_LIMIT_BYTES, Report, Request, frame, to_dict
 from hwcheck.inventory.inventory import Host
-from hwcheck.node import checks
-from hwcheck.node.wire import SERIES_LIMIT_BYTES, Report, Request, frame, to_dict
 from hwcheck.results.run_folder import HostAnswer, HostPlan, HostRecord, RunFolder, RunMeta
-from hwcheck.tasks.outcome import show
 
 LIAR = "node000"
 TOKEN = "benchmark"

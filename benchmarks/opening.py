@@ -20,8 +20,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from hwcheck.node import checks
-from hwcheck.node.wire import Request
+from hwcheck import checks
+from hwcheck.contract.wire import Request
 from tests.lab.answers import answers
 from tests.lab.scenario import load, overlay
 

@@ -25,15 +25,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from hwcheck import checks
 from hwcheck.advise.actions import advise
 from hwcheck.advise.assessment import Assessment
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.wire import CheckResult, Report, Request, Sample
 from hwcheck.judge.judge import judge
-from hwcheck.node import checks
-from hwcheck.node.wire import CheckResult, Report, Request, Sample
-from hwcheck.render.html import html
-from hwcheck.render.junit import junit
-from hwcheck.render.markdown import markdown
+from hwcheck.report.html import html
+from hwcheck.report.junit import junit
+from hwcheck.report.markdown import markdown
 from hwcheck.results.run_folder import HostPlan, HostRecord, RunFolder, RunMeta, read_run
 from tests.factories import leg, reduce_result
 from tests.lab.answers import answers
@@ -187,7 +187,7 @@ def write_run(out: Path, hosts: int, bad: float) -> Path:
 
 def measure(path: Path) -> None:
     """Print what ``fab report`` takes on a run folder, as a process of its own."""
-    code = "import sys; from pathlib import Path; from hwcheck.tasks.outcome import show; "
+    code = "import sys; from pathlib import Path; from hwcheck.cli.outcome import show; "
     code += "show(Path(sys.argv[1]), None, as_json=False)"
     started = time.monotonic()
     child = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.DEVNULL)

@@ -2,11 +2,11 @@
 
     python benchmarks/sweeps.py [--hosts 200] [--nights 30] [--seed 1]
 
-Simulates the sweeps of a fleet with the product's own planner (``hwcheck.sweep``): jobs that keep
-hosts at work for hours to days and begin amid a sweep, visits of uneven length of which some hang,
-hosts that fail from a night on, that flap, that are down for a week, one that is always at work and
-one that never answers; before the visits of a week and of a month hosts run together, and a job
-that begins on one of them ends that. What people are told of each night is counted.
+Simulates the sweeps of a fleet with the product's own planner (``hwcheck.fleet.sweep``): jobs that
+keep hosts at work for hours to days and begin amid a sweep, visits of uneven length of which some
+hang, hosts that fail from a night on, that flap, that are down for a week, one that is always at
+work and one that never answers; before the visits of a week and of a month hosts run together, and
+a job that begins on one of them ends that. What people are told of each night is counted.
 
 The exit code is 1 where a host that was free when it was its turn had to wait longer than stated, a
 class of links was not measured in the stated time, one that was not measured for so long is not
@@ -28,15 +28,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from hwcheck.notify.changes import State, Sweep, changes
-from hwcheck.notify.problems import WHOLE_HOST, Problem, RunProblems
-from hwcheck.results.multi_host import MultiHostRecord, MultiHostRun
-from hwcheck.scheduler.records import BUSY, DOWN, IDLE, Amount, NodeState
-from hwcheck.sweep.availability import States
-from hwcheck.sweep.batches import Queue, bounds
-from hwcheck.sweep.candidates import Candidate, VisitHistory, candidates
-from hwcheck.sweep.levels import DAY_S, LEVELS, MINUTE_S, Level
-from hwcheck.sweep.links import (
+from hwcheck.fleet.notify.changes import State, Sweep, changes
+from hwcheck.fleet.notify.problems import WHOLE_HOST, Problem, RunProblems
+from hwcheck.fleet.sweep.availability import States
+from hwcheck.fleet.sweep.batches import Queue, bounds
+from hwcheck.fleet.sweep.candidates import Candidate, VisitHistory, candidates
+from hwcheck.fleet.sweep.levels import DAY_S, LEVELS, MINUTE_S, Level
+from hwcheck.fleet.sweep.links import (
     ROUND_S,
     class_text,
     classes,
@@ -44,10 +42,19 @@ from hwcheck.sweep.links import (
     links_of,
     measured_links,
 )
-from hwcheck.sweep.night import LevelResult, after, ended, under_way, visit_history, with_hosts
-from hwcheck.sweep.plans import free_together, together_s
-from hwcheck.sweep.state import SweepState, as_text
-from hwcheck.sweep.visits import PastVisit
+from hwcheck.fleet.sweep.night import (
+    LevelResult,
+    after,
+    ended,
+    under_way,
+    visit_history,
+    with_hosts,
+)
+from hwcheck.fleet.sweep.plans import free_together, together_s
+from hwcheck.fleet.sweep.state import SweepState, as_text
+from hwcheck.fleet.sweep.visits import PastVisit
+from hwcheck.results.multi_host import MultiHostRecord, MultiHostRun
+from hwcheck.scheduler.records import BUSY, DOWN, IDLE, Amount, NodeState
 
 START = datetime(2026, 1, 1, 2, 30, tzinfo=timezone.utc).replace(tzinfo=None)
 RACKS, FEEDS = 20, 4

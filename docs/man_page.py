@@ -12,9 +12,9 @@ from pathlib import Path
 import click
 
 from hwcheck import __version__
+from hwcheck.cli.command import Actions, Command, Option
+from hwcheck.cli.root import COMMANDS, hwcheck, load
 from hwcheck.exit_codes import FAILED, INTERRUPTED, NOT_MEASURED, PASS, USAGE
-from hwcheck.tasks.command import Actions, Command, Option
-from hwcheck.tasks.root import COMMANDS, hwcheck, load
 
 FILE = Path(__file__).parent / "hwcheck.1"
 

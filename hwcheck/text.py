@@ -10,7 +10,7 @@ import math
 import re
 import sys
 
-from hwcheck.node.wire import Value
+from hwcheck.contract.wire import Value
 
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colors, cursor

@@ -20,7 +20,7 @@ PACKAGES = ("hwcheck", "tests", "benchmarks", "docs")
 STARTERS = ("subprocess", "multiprocessing", "pty")
 """Modules of the standard library that start processes."""
 FORKS = ("fork", "forkpty", "posix_spawn", "execv", "execvp")
-WAITING = ("connect", "collective", "gpu", "multi_host", "nccl_tests", "training")
+WAITING = ("connect", "collective", "gpu", "multi_host", "nccl_tests", "together", "training")
 """Folders of tests that wait for deadlines, load torch, or start programs by what they test."""
 HAND = ("test_documented_commands.py", "test_sweep.py")
 """Files whose processes are started by hwcheck itself, a command each."""

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hwcheck.checks.shared.leg_checks import leg_samples
+from hwcheck.contract.busbw import busbw_factor
+from hwcheck.contract.reasons import UNREADABLE, Reason
+from hwcheck.contract.wire import CheckResult, Leg, Report, Sample, SizeTiming
 from hwcheck.judge.legs import planned_env
 from hwcheck.judge.records import Finding, Judgement
-from hwcheck.node.collective.busbw import busbw_factor
-from hwcheck.node.collective.leg_checks import leg_samples
-from hwcheck.node.reasons import UNREADABLE, Reason
-from hwcheck.node.wire import CheckResult, Leg, Report, Sample, SizeTiming
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunFolder, RunMeta
 
 MIB = 1024 * 1024

@@ -125,8 +125,8 @@ def test_a_verb_that_is_made_a_name_would_be_noticed() -> None:
 STATE = {
     "hwcheck/node/descendants.py": ("_ended_first",),
     "hwcheck/node/threads.py": ("_idle",),
-    "hwcheck/node/wire.py": ("_TUPLES",),
-    "hwcheck/tasks/dataset.py": ("OPEN",),
+    "hwcheck/contract/wire.py": ("_TUPLES",),
+    "hwcheck/cli/dataset.py": ("OPEN",),
 }
 """What a process has once: its children, threads at rest, equal samples as one, what it closes."""
 
@@ -177,7 +177,7 @@ def test_nothing_that_judges_or_shows_can_be_swapped_beneath_it() -> None:
 
 def test_what_can_be_swapped_would_be_noticed() -> None:
     source = (
-        "from hwcheck.node import checks\nSITE: dict[str, Check] = {}\nKINDS = {'a': 1}\n"
+        "from hwcheck import checks\nSITE: dict[str, Check] = {}\nKINDS = {'a': 1}\n"
         "def use(added):\n    global _current\n    checks.SITE = added\n    checks.BY_ID['x'] = 1\n"
     )
     assert swapped("hwcheck/site/x.py", source) == ["_current", "checks.SITE", "SITE"]

@@ -9,17 +9,28 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.node import checks
-from hwcheck.node.wire import COLLECTIVES
+from hwcheck import checks
+from hwcheck.contract.wire import COLLECTIVES
 
 PACKAGE = Path(__file__).parents[1] / "hwcheck"
 ROOMS = (
-    *("accept", "advise", "explain", "history", "inventory", "judge", "notify", "render"),
-    *("results", "run", "scheduler", "site", "sweep", "tasks"),
+    "advise",
+    "cli",
+    "explain",
+    "fleet",
+    "history",
+    "inventory",
+    "judge",
+    "report",
+    "results",
+    "run",
+    "scheduler",
+    "site",
+    "testing",
 )
 """The rooms above the checks. Those below name what hardware, the kernel and the wire call so."""
 
-APART = ("advise/rules/", "judge/models/", "site/fake_")
+APART = ("advise/rules/", "judge/models/", "testing/fake_")
 """Rules of diagnosis are about findings by name; models and fakes name figures of boards, and what
 the readers of a node can be asked."""
 
@@ -32,12 +43,12 @@ OTHER_THINGS = {
     ("explain/smi.py", "performance_state"): "a field of nvidia-smi",
     ("history/events.py", "pci_address"): "a column of the dataset",
     ("history/rows.py", "pci_address"): "a column of the dataset",
-    ("render/load_plots.py", "memory_temperature_c"): "a column of a load's series",
-    ("render/load_plots.py", "power_w"): "a column of a load's series",
-    ("render/load_plots.py", "sm_clock_mhz"): "a column of a load's series",
-    ("render/load_plots.py", "temperature_c"): "a column of a load's series",
-    ("render/report.py", "wrong_elements"): "a filter of the templates",
-    ("site/cases.py", "nvml_status"): "what a fake node says",
+    ("report/load_plots.py", "memory_temperature_c"): "a column of a load's series",
+    ("report/load_plots.py", "power_w"): "a column of a load's series",
+    ("report/load_plots.py", "sm_clock_mhz"): "a column of a load's series",
+    ("report/load_plots.py", "temperature_c"): "a column of a load's series",
+    ("report/report.py", "wrong_elements"): "a filter of the templates",
+    ("testing/cases.py", "nvml_status"): "what a fake node says",
 }
 """What is called like a check or a metric by chance, by file; where it comes from is another."""
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.node import checks
-from hwcheck.node.wire import LEG_NAMES
+from hwcheck import checks
+from hwcheck.contract.wire import LEG_NAMES
 from hwcheck.run.plan import PROFILES
 
 ROOT = Path(__file__).parents[1]

@@ -19,10 +19,10 @@ from fabric import Config
 from fabric.main import Fab
 from invoke.exceptions import ParseError
 
-from hwcheck.tasks import root
-from hwcheck.tasks.command import Actions, Command, path_of
-from hwcheck.tasks.command_line import Executor, commands
-from hwcheck.tasks.root import COMMANDS, call
+from hwcheck.cli import root
+from hwcheck.cli.command import Actions, Command, path_of
+from hwcheck.cli.command_line import Executor, commands
+from hwcheck.cli.root import COMMANDS, call
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))

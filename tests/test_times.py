@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hwcheck.accept.criteria import parse_criteria
 from hwcheck.advise.catalogue import shipped
+from hwcheck.fleet.accept.criteria import parse_criteria
 from hwcheck.times import length_s
 
 

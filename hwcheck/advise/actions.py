@@ -19,12 +19,12 @@ from hwcheck.advise.places import places
 from hwcheck.advise.records import Action, Advice
 from hwcheck.advise.training import training_actions
 from hwcheck.advise.visits import alike, visit_actions
+from hwcheck.contract.check import Check
+from hwcheck.contract.reasons import CODES, NOT_REACHED, NOTHING_APPLIES, UNREADABLE, Code, Reason
+from hwcheck.contract.wire import GpuFacts
 from hwcheck.fold import fold, fold_subjects
 from hwcheck.judge.figures import measured
 from hwcheck.judge.records import BESIDE_CHECKS, OUTCOMES, Finding, Judgement
-from hwcheck.node.check import Check
-from hwcheck.node.reasons import CODES, NOT_REACHED, NOTHING_APPLIES, UNREADABLE, Code, Reason
-from hwcheck.node.wire import GpuFacts
 from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.run_folder import Run
 from hwcheck.results.training import TrainingRecord

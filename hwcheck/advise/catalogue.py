@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
+from hwcheck import checks
 from hwcheck.advise import causes
 from hwcheck.advise.rule import Rule
+from hwcheck.contract.check import Check
 from hwcheck.judge import models
 from hwcheck.judge.models import Models
-from hwcheck.node import checks
-from hwcheck.node.check import Check
 
 
 class Template(NamedTuple):

@@ -13,12 +13,12 @@ from hwcheck.advise import rules
 from hwcheck.advise.places import places
 from hwcheck.advise.records import CONFIDENCES, Causes, Diagnosis
 from hwcheck.advise.rule import HostFindings, Rule, Sign
+from hwcheck.contract.wire import Value
 from hwcheck.fold import fold, fold_subjects
 from hwcheck.judge.figures import measured
 from hwcheck.judge.host_case import node_facts
 from hwcheck.judge.legs import legs_of
 from hwcheck.judge.records import BESIDE_CHECKS, OUTCOMES, Finding, Judgement, counted, worst
-from hwcheck.node.wire import Value
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run
 from hwcheck.text import line
 

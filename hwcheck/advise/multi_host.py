@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from hwcheck.advise.records import Action
+from hwcheck.checks.shared.leg_checks import BUSBW_GBPS
 from hwcheck.judge.leg_peers import WAY
 from hwcheck.judge.mnnvl import METRIC as MNNVL_BUSBW
 from hwcheck.judge.mnnvl import NOT_IN_USE
 from hwcheck.judge.records import MULTI_HOST, Finding
-from hwcheck.node.collective.leg_checks import BUSBW_GBPS
 from hwcheck.results.multi_host import MultiHostRecord, Suspect
 from hwcheck.text import line
 

@@ -9,6 +9,17 @@ from typing import Any
 
 from hwcheck.advise.platforms import platform_of
 from hwcheck.advise.records import KINDS, HostProof, Proof
+from hwcheck.checks.gpu_count import gpu_count
+from hwcheck.checks.gpu_pairs import P2P_ACCESS, P2P_WRONG_ELEMENTS, gpu_pairs
+from hwcheck.checks.topology import PATH, topology
+from hwcheck.contract.collective_spec import (
+    PAIRS,
+    SYSTEM_CONF,
+    SYSTEM_CONF_NOTE,
+    USER_CONF_NOTE,
+    CollectiveSpec,
+)
+from hwcheck.contract.wire import Leg
 from hwcheck.fold import fold
 from hwcheck.judge.evidence import LegEvidence, counted
 from hwcheck.judge.host_case import NodeFacts, gpus_of, node_facts, values_of
@@ -22,17 +33,6 @@ from hwcheck.judge.legs import (
     legs_of,
     wrong_elements,
 )
-from hwcheck.node.checks.gpu_count import gpu_count
-from hwcheck.node.checks.gpu_pairs import P2P_ACCESS, P2P_WRONG_ELEMENTS, gpu_pairs
-from hwcheck.node.checks.topology import PATH, topology
-from hwcheck.node.collective.spec import (
-    PAIRS,
-    SYSTEM_CONF,
-    SYSTEM_CONF_NOTE,
-    USER_CONF_NOTE,
-    CollectiveSpec,
-)
-from hwcheck.node.wire import Leg
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import binary_size, line, number
 

@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hwcheck.advise.nccl_evidence import host_names
 from hwcheck.advise.platforms import driver_of, library_of
 from hwcheck.advise.records import Setting
+from hwcheck.checks.gpu_count import SEEN_BY_NVML, gpu_count
+from hwcheck.checks.gpu_lost import GPU_ANSWER, gpu_lost
+from hwcheck.checks.infiniband_ports import LINKED_STATE, PORT_RATE_GBPS, infiniband_ports
+from hwcheck.checks.roce_gids import GID_INDEX, ROUTABLE_GIDS, roce_gids
+from hwcheck.checks.topology import NIC_PATH, topology
 from hwcheck.judge.host_case import values_of
 from hwcheck.judge.interconnect import is_gpu
 from hwcheck.judge.legs import legs_of
-from hwcheck.node.checks.gpu_count import SEEN_BY_NVML, gpu_count
-from hwcheck.node.checks.gpu_lost import GPU_ANSWER, gpu_lost
-from hwcheck.node.checks.infiniband_ports import LINKED_STATE, PORT_RATE_GBPS, infiniband_ports
-from hwcheck.node.checks.roce_gids import GID_INDEX, ROUTABLE_GIDS, roce_gids
-from hwcheck.node.checks.topology import NIC_PATH, topology
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import line, number
 

@@ -20,13 +20,13 @@ from hwcheck.advise.records import (
     Platform,
     Setting,
 )
-from hwcheck.judge.fleet import same_machine
-from hwcheck.judge.legs import legs_of
-from hwcheck.node.checks.software_versions import (
+from hwcheck.checks.software_versions import (
     NCCL_VERSION,
     SYSTEM_NCCL_VERSION,
     software_versions,
 )
+from hwcheck.judge.fleet import same_machine
+from hwcheck.judge.legs import legs_of
 from hwcheck.results.run_folder import HostRecord, Run
 from hwcheck.text import count, line
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from hwcheck.node.wire import GpuFacts
+from hwcheck.contract.wire import GpuFacts
 from hwcheck.text import line
 
 

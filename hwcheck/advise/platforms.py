@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterable
 
 from hwcheck.advise.records import Platform
+from hwcheck.checks.driver import DRIVER_VERSION, driver
+from hwcheck.checks.software_versions import NCCL_VERSION, software_versions
+from hwcheck.contract.check import Check, Metric
+from hwcheck.contract.wire import Value
 from hwcheck.judge.host_case import gpus_of, values_of
 from hwcheck.judge.interconnect import links_of
 from hwcheck.judge.legs import legs_of
-from hwcheck.node.check import Check, Metric
-from hwcheck.node.checks.driver import DRIVER_VERSION, driver
-from hwcheck.node.checks.software_versions import NCCL_VERSION, software_versions
-from hwcheck.node.wire import Value
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import line
 

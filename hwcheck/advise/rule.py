@@ -7,12 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from hwcheck.judge.interconnect import is_gpu
-from hwcheck.judge.legs import is_clean
-from hwcheck.judge.records import PCIE, PEERS, Finding
-from hwcheck.node import reasons
-from hwcheck.node.checks.faults_under_load import faults_under_load
-from hwcheck.node.checks.gpu_pairs import (
+from hwcheck.checks.faults_under_load import faults_under_load
+from hwcheck.checks.gpu_pairs import (
     P2P_ACCESS,
     P2P_CONCURRENT_PERCENT,
     P2P_PERCENT_OF_ALIKE,
@@ -20,19 +16,23 @@ from hwcheck.node.checks.gpu_pairs import (
     P2P_WRONG_ELEMENTS,
     gpu_pairs,
 )
-from hwcheck.node.checks.p2p_status import NVLINK_READ, PCIE_READ, p2p_status
-from hwcheck.node.checks.topology import PATH, topology
-from hwcheck.node.checks.virtualization import CONTAINER, HYPERVISOR, virtualization
-from hwcheck.node.checks.xid import xid
-from hwcheck.node.collective.leg_checks import (
+from hwcheck.checks.p2p_status import NVLINK_READ, PCIE_READ, p2p_status
+from hwcheck.checks.shared.leg_checks import (
     ALGBW_GBPS,
     BUSBW_GBPS,
     DRIVER_ANSWERS_METRIC,
     LEG_STATE,
     WRONG_ELEMENTS,
 )
-from hwcheck.node.reasons import HANG
-from hwcheck.node.wire import Leg, Value
+from hwcheck.checks.topology import PATH, topology
+from hwcheck.checks.virtualization import CONTAINER, HYPERVISOR, virtualization
+from hwcheck.checks.xid import xid
+from hwcheck.contract import reasons
+from hwcheck.contract.reasons import HANG
+from hwcheck.contract.wire import Leg, Value
+from hwcheck.judge.interconnect import is_gpu
+from hwcheck.judge.legs import is_clean
+from hwcheck.judge.records import PCIE, PEERS, Finding
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.results.site_limits import ABSENT
 

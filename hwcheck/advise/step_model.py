@@ -7,8 +7,8 @@ none. Pure.
 
 from __future__ import annotations
 
-from hwcheck.node.collective.busbw import busbw_factor
-from hwcheck.node.training.shape import ModelShape
+from hwcheck.contract.busbw import busbw_factor
+from hwcheck.contract.model_shape import ModelShape
 
 BACKWARD_SHARE = 2 / 3
 """Of a step's computing: the backward pass is twice the forward pass."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hwcheck.advise.records import Action
+from hwcheck.contract import reasons
 from hwcheck.judge.records import TRAINING, Finding
-from hwcheck.node import reasons
 from hwcheck.text import line
 
 MOST_LINES = 8

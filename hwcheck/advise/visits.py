@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hwcheck.advise.records import Action
+from hwcheck.contract.reasons import CODES
 from hwcheck.fold import fold
-from hwcheck.node.reasons import CODES
 from hwcheck.results import phases
 from hwcheck.results.run_folder import HostRecord, Run
 from hwcheck.text import line

@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 from hwcheck.connect.deadlines import Deadlines, GivenUpError, VisitError
 from hwcheck.connect.links import Link, LinkLostError
 from hwcheck.connect.supervisor import Supervisor
+from hwcheck.contract.reasons import Reason
+from hwcheck.contract.wire import OUTPUT_LIMIT_BYTES, Deframer, Lines
 from hwcheck.inventory.inventory import Host
-from hwcheck.node.reasons import Reason
-from hwcheck.node.wire import OUTPUT_LIMIT_BYTES, Deframer, Lines
 from hwcheck.results.phases import BECOME, PYTHON, RUN
 
 HEARTBEAT_S = 5.0

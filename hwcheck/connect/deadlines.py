@@ -6,8 +6,8 @@ import math
 import time
 from dataclasses import dataclass, replace
 
-from hwcheck.node import reasons
-from hwcheck.node.reasons import Reason
+from hwcheck.contract import reasons
+from hwcheck.contract.reasons import Reason
 from hwcheck.results.phases import NO_VISIT, RUN
 from hwcheck.results.run_folder import INTERRUPTED
 

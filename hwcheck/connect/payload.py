@@ -16,6 +16,8 @@ from pathlib import Path
 from hwcheck.errors import UsageError
 
 PACKAGE = Path(__file__).parents[1]
+ROOMS = ("contract", "checks", "node")
+"""The rooms that are pushed."""
 
 # The oldest date that a zip entry can carry: the same input gives the same bytes on any day.
 ENTRY_DATE = (1980, 1, 1, 0, 0, 0)
@@ -83,8 +85,9 @@ def packed(name: str) -> str:
 
 def _files() -> Iterator[tuple[str, bytes]]:
     yield "pynvml.py", _pynvml().read_bytes()
-    yield "__main__.py", (PACKAGE / "node/by_hand.py").read_bytes()
-    for path in [PACKAGE / "__init__.py", *PACKAGE.glob("node/**/*.py")]:
+    yield "__main__.py", (PACKAGE / "connect/by_hand.py").read_bytes()
+    pushed = (path for room in ROOMS for path in PACKAGE.glob(f"{room}/**/*.py"))
+    for path in [PACKAGE / "__init__.py", *pushed]:
         yield path.relative_to(PACKAGE.parent).as_posix(), path.read_bytes()
 
 

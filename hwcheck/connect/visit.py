@@ -14,9 +14,9 @@ from hwcheck.connect.conversation import Conversation, EndedError, first_frame, 
 from hwcheck.connect.deadlines import GivenUpError, VisitError
 from hwcheck.connect.links import LinkLostError
 from hwcheck.connect.payload import Payload, bootstrap_arguments
+from hwcheck.contract.reasons import NONE, Reason
+from hwcheck.contract.wire import PROTOCOL, SERIES_LIMIT_BYTES, Request, to_dict, to_json
 from hwcheck.inventory.inventory import Host
-from hwcheck.node.reasons import NONE, Reason
-from hwcheck.node.wire import PROTOCOL, SERIES_LIMIT_BYTES, Request, to_dict, to_json
 from hwcheck.results.phases import PUSH, PYTHON, RUN
 from hwcheck.results.run_folder import UNDER_WAY, HostAnswer, utc_now
 from hwcheck.results.schema_check import schema_problem

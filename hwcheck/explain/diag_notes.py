@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hwcheck.contract.nccl_diag import Diagnostics, read
 from hwcheck.explain.records import BenchmarkRun
-from hwcheck.node.collective.nccl_diag import Diagnostics, read
 from hwcheck.text import count, line
 
 MOST_NOTES = 8

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from hwcheck.contract.collective_spec import NO_CONF, SITE
 from hwcheck.explain.command_line import CommandLine
 from hwcheck.judge.legs import planned_env
 from hwcheck.node.collective.nccl_info import NcclInfo
 from hwcheck.node.collective.proof import PRINTED_AS
-from hwcheck.node.collective.spec import NO_CONF, SITE
 from hwcheck.text import line
 
 HARMLESS = ("NCCL_DEBUG", "NCCL_TESTS_", "NCCL_GRAPH_DUMP_FILE", "NCCL_TOPO_DUMP_FILE")

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from hwcheck.checks.shared import kernel_faults, xids
+from hwcheck.contract.facts import DRIVER_WORDS, KernelMessage
 from hwcheck.explain.records import KernelEvent, KernelLogEvents
-from hwcheck.node import kernel_faults, xids
-from hwcheck.node.host.facts import KernelMessage
 from hwcheck.node.host.log import BOOT
 from hwcheck.text import count, line
 
@@ -117,7 +117,7 @@ def _events(text: str) -> tuple[list[_Event], list[KernelMessage], int, int]:
         if lost or _LOST.match(message):
             lost = [*lost, message][:3]
             message, lost = ("", lost) if len(lost) < 3 else (" ".join(lost), [])
-        event = xids.parse(message) if any(word in message for word in xids.WORDS) else None
+        event = xids.parse(message) if any(word in message for word in DRIVER_WORDS) else None
         if event is not None:
             events.append(_Event(event, *_time(stamp, boot)))
     return events[-MOST_EVENTS:], messages, kernel_lines, lines

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
+from hwcheck.contract.busbw import busbw_factor
+from hwcheck.contract.collective_spec import SITE, LegPlan
+from hwcheck.contract.reasons import NONE, UNREADABLE, Reason
+from hwcheck.contract.wire import Leg, SizeTiming
 from hwcheck.explain.command_line import CommandLine
 from hwcheck.explain.environment import of_leg
 from hwcheck.explain.records import BenchmarkRun, Benchmarks
 from hwcheck.judge.legs import planned_env, wrong_elements
 from hwcheck.node.collective import proof
-from hwcheck.node.collective.busbw import busbw_factor
 from hwcheck.node.collective.nccl_info import NcclInfo
-from hwcheck.node.collective.spec import SITE, LegPlan
 from hwcheck.node.nccl_tests.outcome import timing
-from hwcheck.node.reasons import NONE, UNREADABLE, Reason
-from hwcheck.node.wire import Leg, SizeTiming
 
 STATES = {
     "done": "done",

@@ -11,10 +11,10 @@ from typing import Any
 from hwcheck.advise.nccl_evidence import NVL, OFF
 from hwcheck.advise.nccl_settings import advise_nccl
 from hwcheck.advise.records import NcclAdvice, Setting
+from hwcheck.contract.wire import CheckResult, Leg, Report
 from hwcheck.explain import comparable
 from hwcheck.explain.legs import USUAL_ITERATIONS, legs_of
 from hwcheck.explain.records import Benchmarks, Entry, TopologyMatrix
-from hwcheck.node.wire import CheckResult, Leg, Report
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunMeta
 from hwcheck.text import line
 

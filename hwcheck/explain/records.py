@@ -138,8 +138,8 @@ class NcclLog:
 class KernelEvent:
     """Events of one device that mean the same.
 
-    ``kind`` and ``action`` are those of ``hwcheck.node.xids.XidEvent``; ``code`` is None for words
-    of the driver without a number.
+    ``kind`` and ``action`` are those of ``hwcheck.checks.shared.xids.XidEvent``; ``code`` is None
+    for words of the driver without a number.
     """
 
     kind: str

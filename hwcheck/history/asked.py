@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hwcheck import checks
+from hwcheck.contract.wire import COLLECTIVES, to_dict
 from hwcheck.history.views import History
 from hwcheck.judge.records import MULTI_HOST
-from hwcheck.node import checks
-from hwcheck.node.wire import COLLECTIVES, to_dict
 from hwcheck.results.run_folder import read_meta
 from hwcheck.text import binary_size, length, line
 

@@ -8,15 +8,15 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hwcheck.contract.check import Check
+from hwcheck.contract.units import UNITS
+from hwcheck.contract.wire import COLLECTIVES
 from hwcheck.history.dataset import EXERCISE
 from hwcheck.history.events import ALWAYS, Name, gpus_of
 from hwcheck.history.rows import SECOND_VISIT
 from hwcheck.history.views import History
 from hwcheck.judge.legs import LEAST_BYTES, PLAUSIBLE_BUSBW_GBPS
 from hwcheck.judge.past import Past, PastRun, PastSeries, Setup, Setups, held
-from hwcheck.node.check import Check
-from hwcheck.node.units import UNITS
-from hwcheck.node.wire import COLLECTIVES
 
 T = TypeVar("T")
 

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from hwcheck import checks as registry
 from hwcheck.advise.assessment import Assessment
+from hwcheck.checks.serials import BOARD_PART_NUMBER, serials
+from hwcheck.checks.shared.leg_checks import BUSBW_GBPS
+from hwcheck.contract.wire import CheckResult, GpuFacts, Value
 from hwcheck.judge.legs import is_clean
 from hwcheck.judge.past import library_of
 from hwcheck.judge.records import MULTI_HOST
-from hwcheck.node import checks as registry
-from hwcheck.node.checks.serials import BOARD_PART_NUMBER, serials
-from hwcheck.node.collective.leg_checks import BUSBW_GBPS
-from hwcheck.node.wire import CheckResult, GpuFacts, Value
 from hwcheck.results.multi_host import MNNVL_OFF, SCOPES, MultiHostRecord, MultiHostRun
 from hwcheck.results.run_folder import HostRecord, Run
 

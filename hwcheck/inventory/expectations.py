@@ -272,7 +272,7 @@ NEEDS = dict.fromkeys(
 """Expectations that mean nothing without another."""
 
 SWEEP = "hwcheck_sweep"
-"""Of the whole inventory: the levels of its sweeps (``hwcheck.sweep.levels``)."""
+"""Of the whole inventory: the levels of its sweeps (``hwcheck.fleet.sweep.levels``)."""
 
 VARIABLES = (*SETTINGS, *EXPECTATIONS, LIMITS, WAIVERS, SWEEP)
 """Every ``hwcheck_`` variable that an inventory may set; another kind gets a table of its own."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from hwcheck.contract.check import Check
 from hwcheck.errors import Complaints, HostError, UsageError
 from hwcheck.fold import fold
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags, read_defaults
@@ -21,7 +22,6 @@ from hwcheck.inventory.listing import list_hosts, unfolded_limit
 from hwcheck.inventory.source import locate
 from hwcheck.inventory.variables import Variables
 from hwcheck.inventory.waivers import waivers
-from hwcheck.node.check import Check
 from hwcheck.results.site_limits import SiteLimits
 from hwcheck.results.waivers import Waiver
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from hwcheck.contract.check import Check
 from hwcheck.errors import Complaints
 from hwcheck.inventory.variables import FALSE, TRUE, Variables
-from hwcheck.node.check import Check
 from hwcheck.results.site_limits import problem
 
 LIMITS = "hwcheck_limits"

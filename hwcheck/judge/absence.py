@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from hwcheck.contract.check import Check
+from hwcheck.contract.limits import FromFleet
+from hwcheck.contract.wire import CheckResult
 from hwcheck.fold import fold
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.interconnect import is_gpu
 from hwcheck.judge.records import Finding, absent, complaints
-from hwcheck.node.check import Check
-from hwcheck.node.limits import FromFleet
-from hwcheck.node.wire import CheckResult
 from hwcheck.text import line, quantity
 
 SOURCE = (

@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hwcheck.contract.check import Metric
+from hwcheck.contract.limits import Growth, Steady
 from hwcheck.judge.past import Past, PastSeries, Setup, start_s
-from hwcheck.node.check import Metric
-from hwcheck.node.limits import Growth, Steady
 
 SOURCE = (
     "median and median absolute deviation over the subject's own runs (Leys et al., Journal of "

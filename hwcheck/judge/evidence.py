@@ -10,21 +10,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hwcheck.judge.host_case import NodeFacts, gpus_of
-from hwcheck.judge.legs import leg_problem, planned_env, start_hang
-from hwcheck.node import reasons
-from hwcheck.node.check import WITHOUT_MIG, Check, Metric
-from hwcheck.node.checks.gpu_count import (
+from hwcheck.checks.gpu_count import (
     CONTAINER_GPUS,
     NVML_GPUS,
     PCI_GPUS,
     SEEN_BY_NVML,
     gpu_count,
 )
+from hwcheck.contract import reasons
+from hwcheck.contract.check import WITHOUT_MIG, Check, Metric
+from hwcheck.contract.limits import Equal, FromInventory
+from hwcheck.contract.reasons import NONE, Reason
+from hwcheck.contract.wire import CheckResult, Leg, Sample
+from hwcheck.judge.host_case import NodeFacts, gpus_of
+from hwcheck.judge.legs import leg_problem, planned_env, start_hang
 from hwcheck.node.gpus import NO_VGPU
-from hwcheck.node.limits import Equal, FromInventory
-from hwcheck.node.reasons import NONE, Reason
-from hwcheck.node.wire import CheckResult, Leg, Sample
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import count, line
 

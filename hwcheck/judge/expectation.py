@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from hwcheck.checks.shared.leg_checks import BUSBW_GBPS
+from hwcheck.checks.topology import topology
+from hwcheck.contract.reasons import IMPLAUSIBLE, NO_REFERENCE, ON_A_BORDER, Reason, remark
+from hwcheck.contract.wire import Leg, SizeTiming
 from hwcheck.judge.figures import of_wanted
 from hwcheck.judge.host_case import HostCase, NodeFacts
 from hwcheck.judge.interconnect import links_of
 from hwcheck.judge.legs import LEAST_BYTES, is_clean, largest, wrong_elements
 from hwcheck.judge.prediction import COLLECTIVES, ERRORS, Prediction, predict
 from hwcheck.judge.records import PCIE, SHARP, Finding
-from hwcheck.node.checks.topology import topology
-from hwcheck.node.collective.leg_checks import BUSBW_GBPS
-from hwcheck.node.reasons import IMPLAUSIBLE, NO_REFERENCE, ON_A_BORDER, Reason, remark
-from hwcheck.node.wire import Leg, SizeTiming
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import binary_size, number
 

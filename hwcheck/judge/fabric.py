@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hwcheck.checks.pcie_link import PCIE_LINK_GENERATION_MAX, PCIE_LINK_WIDTH_MAX, pcie_link
+from hwcheck.checks.shared.leg_checks import BUSBW_GBPS
+from hwcheck.checks.topology import PCI_ADDRESS, topology
+from hwcheck.contract.reasons import remark
+from hwcheck.contract.wire import Value
 from hwcheck.judge.host_case import HostCase, values_of
 from hwcheck.judge.interconnect import links_of
 from hwcheck.judge.legs import LEAST_BYTES
 from hwcheck.judge.network import NAMED, active_ports
 from hwcheck.judge.prediction import COLLECTIVES, Prediction, pcie_gbps, predict
 from hwcheck.judge.records import MULTI_HOST, Finding
-from hwcheck.node.checks.pcie_link import PCIE_LINK_GENERATION_MAX, PCIE_LINK_WIDTH_MAX, pcie_link
-from hwcheck.node.checks.topology import PCI_ADDRESS, topology
-from hwcheck.node.collective.leg_checks import BUSBW_GBPS
 from hwcheck.node.collective.proof import TEXT
-from hwcheck.node.reasons import remark
-from hwcheck.node.wire import Value
 from hwcheck.results.multi_host import MultiHostRun
 from hwcheck.results.transport import SOCKET
 from hwcheck.text import number

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from hwcheck.contract.wire import Value
 from hwcheck.judge.records import Finding
-from hwcheck.node.wire import Value
 from hwcheck.text import number, quantity
 
 COUNTED = ("lanes", "links", "GPUs", "")

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from hwcheck.contract.check import Check
+from hwcheck.contract.limits import FromFleet
+from hwcheck.contract.wire import Sample, Value
 from hwcheck.fold import fold
 from hwcheck.judge.host_case import NodeFacts, gpus_of
-from hwcheck.node.check import Check
-from hwcheck.node.limits import FromFleet
-from hwcheck.node.wire import Sample, Value
 from hwcheck.results.run_folder import HostRecord, Run
 from hwcheck.text import quantity
 

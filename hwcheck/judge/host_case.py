@@ -8,9 +8,9 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from hwcheck.node.check import Check, Metric
-from hwcheck.node.limits import FromInventory
-from hwcheck.node.wire import CheckResult, GpuFacts, Leg, Sample, Value
+from hwcheck.contract.check import Check, Metric
+from hwcheck.contract.limits import FromInventory
+from hwcheck.contract.wire import CheckResult, GpuFacts, Leg, Sample, Value
 from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.run_folder import HostPlan, HostRecord
 from hwcheck.results.site_limits import ABSENT, SiteLimits, ignored

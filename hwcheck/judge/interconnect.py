@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hwcheck.checks.p2p_status import PCIE_READ, PCIE_WRITE, p2p_status
+from hwcheck.checks.pcie_link import PCIE_LINK_GENERATION_MAX, PCIE_LINK_WIDTH_MAX, pcie_link
+from hwcheck.checks.topology import NVLINK_GBPS, NVSWITCH, PATH, PCI_ADDRESS, topology
 from hwcheck.judge.host_case import samples_of
-from hwcheck.node.checks.p2p_status import PCIE_READ, PCIE_WRITE, p2p_status
-from hwcheck.node.checks.pcie_link import PCIE_LINK_GENERATION_MAX, PCIE_LINK_WIDTH_MAX, pcie_link
-from hwcheck.node.checks.topology import NVLINK_GBPS, NVSWITCH, PATH, PCI_ADDRESS, topology
 from hwcheck.results.run_folder import HostRecord
 
 NEAR = ("PIX", "PXB")

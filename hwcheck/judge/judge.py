@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hwcheck import exit_codes
+from hwcheck.contract.check import Check
 from hwcheck.judge.absence import judge_absence
 from hwcheck.judge.between_hosts import judge_between_hosts
 from hwcheck.judge.evidence import credible
@@ -44,7 +45,6 @@ from hwcheck.judge.starts import judge_starts
 from hwcheck.judge.training import judge_training, was_trained
 from hwcheck.judge.visit import judge_visit
 from hwcheck.judge.waivers import waive
-from hwcheck.node.check import Check
 from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.run_folder import HostPlan, Run
 from hwcheck.results.training import TrainingRecord

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from hwcheck.node.collective.busbw import PASSES, busbw_factor
-from hwcheck.node.collective.spec import (
+from hwcheck.contract.busbw import PASSES, busbw_factor
+from hwcheck.contract.collective_spec import (
     EVERY_NODE_LEGS,
     MIB,
     SECOND_TRY,
     SITE,
     SOME_NODE_LEGS,
 )
-from hwcheck.node.wire import Leg, SizeTiming
+from hwcheck.contract.wire import Leg, SizeTiming
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import binary_size, count, line, number
 

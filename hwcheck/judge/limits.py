@@ -6,17 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
 
-from hwcheck.judge.evidence import gpus_without, omissions
-from hwcheck.judge.figures import of_wanted
-from hwcheck.judge.fleet import NO_MAJORITY, Fleet, kind_of
-from hwcheck.judge.host_case import HostCase, NodeFacts
-from hwcheck.judge.models import Models
-from hwcheck.judge.readings import Readings
-from hwcheck.judge.records import NEIGHBORS, UNLIKE, Finding, absent, unmeasured
-from hwcheck.node import reasons
-from hwcheck.node.check import MEANING, Check, Metric
-from hwcheck.node.collective.leg_checks import leg_samples
-from hwcheck.node.limits import (
+from hwcheck.checks.shared.leg_checks import leg_samples
+from hwcheck.contract import reasons
+from hwcheck.contract.check import MEANING, Check, Metric
+from hwcheck.contract.limits import (
     OPERANDS,
     AbovePeers,
     AtMost,
@@ -28,8 +21,15 @@ from hwcheck.node.limits import (
     Limit,
     Operand,
 )
-from hwcheck.node.reasons import NONE, Reason, remark
-from hwcheck.node.wire import CheckResult, Sample, Value
+from hwcheck.contract.reasons import NONE, Reason, remark
+from hwcheck.contract.wire import CheckResult, Sample, Value
+from hwcheck.judge.evidence import gpus_without, omissions
+from hwcheck.judge.figures import of_wanted
+from hwcheck.judge.fleet import NO_MAJORITY, Fleet, kind_of
+from hwcheck.judge.host_case import HostCase, NodeFacts
+from hwcheck.judge.models import Models
+from hwcheck.judge.readings import Readings
+from hwcheck.judge.records import NEIGHBORS, UNLIKE, Finding, absent, unmeasured
 from hwcheck.results.site_limits import applied
 
 ALONE = Fleet()

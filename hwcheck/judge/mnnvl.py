@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hwcheck.contract import reasons
+from hwcheck.contract.reasons import Reason, remark
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.legs import LEAST_BYTES
 from hwcheck.judge.records import MULTI_HOST, Finding, unmeasured
-from hwcheck.node import reasons
-from hwcheck.node.reasons import Reason, remark
 from hwcheck.results.multi_host import MNNVL_OFF, MultiHostRecord, MultiHostRun
 from hwcheck.text import number
 

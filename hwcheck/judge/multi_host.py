@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hwcheck.contract import reasons
+from hwcheck.contract.reasons import Reason, remark
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.records import MULTI_HOST, Finding, unmeasured
-from hwcheck.node import reasons
-from hwcheck.node.reasons import Reason, remark
 from hwcheck.results.multi_host import MultiHostRecord, Suspect
 
 CUT_SHORT = Reason(reasons.RUNS_CUT_SHORT, "the runs over several hosts were cut short")

@@ -11,14 +11,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from hwcheck.contract.check import Check, Metric
+from hwcheck.contract.limits import FromSample
+from hwcheck.contract.reasons import remark
+from hwcheck.contract.units import LEAST_GPUS, UNITS
+from hwcheck.contract.wire import Value
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.peers import Middle, bad_sides, middle_of
 from hwcheck.judge.records import NEIGHBORS, UNLIKE, Finding
-from hwcheck.node.check import Check, Metric
-from hwcheck.node.limits import FromSample
-from hwcheck.node.reasons import remark
-from hwcheck.node.units import LEAST_GPUS, UNITS
-from hwcheck.node.wire import Value
 from hwcheck.results.site_limits import ABSENT
 from hwcheck.text import number, quantity
 

@@ -9,21 +9,21 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from hwcheck.judge.host_case import HostCase, NodeFacts, samples_of, values_of
-from hwcheck.judge.interconnect import NEAR, is_gpu
-from hwcheck.judge.legs import is_clean
-from hwcheck.judge.records import Finding
-from hwcheck.node.checks.infiniband_ports import (
+from hwcheck.checks.infiniband_ports import (
     LINK_LAYER,
     LINKED_STATE,
     PORT_RATE_GBPS,
     infiniband_ports,
 )
-from hwcheck.node.checks.peermem import GPUDIRECT_RDMA, peermem
-from hwcheck.node.checks.topology import NIC_PATH, topology
+from hwcheck.checks.peermem import GPUDIRECT_RDMA, peermem
+from hwcheck.checks.topology import NIC_PATH, topology
+from hwcheck.contract.reasons import remark
+from hwcheck.contract.wire import Leg, Value
+from hwcheck.judge.host_case import HostCase, NodeFacts, samples_of, values_of
+from hwcheck.judge.interconnect import NEAR, is_gpu
+from hwcheck.judge.legs import is_clean
+from hwcheck.judge.records import Finding
 from hwcheck.node.collective.proof import TEXT
-from hwcheck.node.reasons import remark
-from hwcheck.node.wire import Leg, Value
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.results.transport import SOCKET
 from hwcheck.text import line

@@ -11,6 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from hwcheck.checks import telling
+from hwcheck.contract.check import Check, Metric
+from hwcheck.contract.limits import Growth, Steady
+from hwcheck.contract.reasons import CHANGED, COMES_AND_GOES, DRIFTS, GREW, Reason, remark
+from hwcheck.contract.wire import Value
 from hwcheck.judge.changes import (
     FLAP_RUNS,
     IN_A_ROW,
@@ -24,11 +29,6 @@ from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.interconnect import is_gpu
 from hwcheck.judge.past import Past, PastRun, PastSeries, Setup, figures, held, joined, start_s
 from hwcheck.judge.records import OWN_PAST, Finding
-from hwcheck.node.check import Check, Metric
-from hwcheck.node.checks import telling
-from hwcheck.node.limits import Growth, Steady
-from hwcheck.node.reasons import CHANGED, COMES_AND_GOES, DRIFTS, GREW, Reason, remark
-from hwcheck.node.wire import Value
 from hwcheck.results.run_folder import Run
 from hwcheck.text import binary_size, count, line, number, quantity
 

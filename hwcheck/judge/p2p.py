@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from hwcheck.checks.all_reduce import all_reduce
+from hwcheck.checks.p2p_status import PCIE_READ, p2p_status
+from hwcheck.checks.software_versions import SYSTEM_NCCL_VERSION, software_versions
+from hwcheck.contract.reasons import remark
+from hwcheck.contract.wire import Leg
 from hwcheck.judge.host_case import HostCase, values_of
 from hwcheck.judge.interconnect import links_of
 from hwcheck.judge.legs import LEAST_BYTES, compare, is_clean, leg_problem, planned_env
 from hwcheck.judge.records import Finding
-from hwcheck.node.checks.all_reduce import all_reduce
-from hwcheck.node.checks.p2p_status import PCIE_READ, p2p_status
-from hwcheck.node.checks.software_versions import SYSTEM_NCCL_VERSION, software_versions
-from hwcheck.node.reasons import remark
-from hwcheck.node.wire import Leg
 
 GAIN_SOURCE = (
     "P2P that loses to shared memory is a defect or a poor PCIe path (NCCL issue 1603); "

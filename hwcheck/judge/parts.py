@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hwcheck.judge.host_case import HostCase
-from hwcheck.judge.records import Finding
-from hwcheck.node.checks.cabling import NEIGHBOR, cabling
-from hwcheck.node.checks.parts import (
+from hwcheck.checks.cabling import NEIGHBOR, cabling
+from hwcheck.checks.parts import (
     CARD_FIRMWARE,
     PART_FIRMWARE,
     PART_MODEL,
@@ -17,7 +15,9 @@ from hwcheck.node.checks.parts import (
     PART_SERIAL,
     parts,
 )
-from hwcheck.node.reasons import UNREADABLE, Reason, remark
+from hwcheck.contract.reasons import UNREADABLE, Reason, remark
+from hwcheck.judge.host_case import HostCase
+from hwcheck.judge.records import Finding
 from hwcheck.text import count, line
 
 FIELDS: Mapping[str, tuple[str, ...]] = {

@@ -14,14 +14,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hwcheck.checks import telling
+from hwcheck.checks.shared.leg_checks import BUSBW_GBPS
+from hwcheck.contract.check import Check, Metric
+from hwcheck.contract.collective_spec import SITE
+from hwcheck.contract.wire import CheckResult, Leg
 from hwcheck.judge.host_case import gpus_of, values_of
 from hwcheck.judge.legs import LEAST_BYTES, PLAUSIBLE_BUSBW_GBPS, is_clean
 from hwcheck.judge.readings import implausible
-from hwcheck.node.check import Check, Metric
-from hwcheck.node.checks import telling
-from hwcheck.node.collective.leg_checks import BUSBW_GBPS
-from hwcheck.node.collective.spec import SITE
-from hwcheck.node.wire import CheckResult, Leg
 from hwcheck.results.run_folder import HostRecord, Run
 
 

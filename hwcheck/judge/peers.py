@@ -15,15 +15,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+from hwcheck.contract.check import Check, Metric
+from hwcheck.contract.limits import AbovePeers, AtLeast, AtMost, FromFleet
+from hwcheck.contract.reasons import remark
+from hwcheck.contract.units import UNITS, Tolerance
+from hwcheck.contract.wire import CheckResult
 from hwcheck.fold import fold
 from hwcheck.judge.host_case import HostCase, NodeFacts
 from hwcheck.judge.legs import largest
 from hwcheck.judge.records import PEERS, Finding, complaints
-from hwcheck.node.check import Check, Metric
-from hwcheck.node.limits import AbovePeers, AtLeast, AtMost, FromFleet
-from hwcheck.node.reasons import remark
-from hwcheck.node.units import UNITS, Tolerance
-from hwcheck.node.wire import CheckResult
 from hwcheck.text import number
 
 SOURCE = (

@@ -11,13 +11,13 @@ from datetime import date
 from functools import cache
 from importlib import resources
 
+from hwcheck.checks.virtualization import PRODUCT, virtualization
+from hwcheck.contract.reasons import remark
 from hwcheck.judge.host_case import HostCase, values_of
 from hwcheck.judge.mnnvl import WAY
 from hwcheck.judge.models import Models
 from hwcheck.judge.models.records import Model, size_bytes
 from hwcheck.judge.records import MULTI_HOST, Finding
-from hwcheck.node.checks.virtualization import PRODUCT, virtualization
-from hwcheck.node.reasons import remark
 from hwcheck.results.multi_host import MNNVL_OFF, MultiHostRun
 from hwcheck.shipped import parse_yaml
 from hwcheck.text import number

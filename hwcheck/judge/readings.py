@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hwcheck.node import reasons
-from hwcheck.node.check import Check, Metric
-from hwcheck.node.limits import AbovePeers
-from hwcheck.node.reasons import NONE, Reason
-from hwcheck.node.units import UNITS
-from hwcheck.node.wire import CheckResult, Sample, Value
+from hwcheck.contract import reasons
+from hwcheck.contract.check import Check, Metric
+from hwcheck.contract.limits import AbovePeers
+from hwcheck.contract.reasons import NONE, Reason
+from hwcheck.contract.units import UNITS
+from hwcheck.contract.wire import CheckResult, Sample, Value
 
 DOUBT_CHARACTERS = 200
 

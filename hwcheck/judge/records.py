@@ -9,8 +9,8 @@ from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
-from hwcheck.node.reasons import NONE, Reason, remark
-from hwcheck.node.wire import Value
+from hwcheck.contract.reasons import NONE, Reason, remark
+from hwcheck.contract.wire import Value
 from hwcheck.results.site_limits import ABSENT
 from hwcheck.results.waivers import Waiver
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hwcheck.checks.ecc_errors import ECC_UNCORRECTED_VOLATILE, ecc_errors
+from hwcheck.checks.gpu_pairs import P2P_ACCESS, P2P_STATE, P2P_WRONG_ELEMENTS, gpu_pairs
+from hwcheck.checks.nccl_diagnostics import DIAG_P2P, RAS_ECC, RAS_NVLINK, nccl_diagnostics
+from hwcheck.checks.nvlink_state import NVLINK_LINKS_INACTIVE, nvlink_state
+from hwcheck.contract.check import Check, Metric
+from hwcheck.contract.nccl_diag import FINE
+from hwcheck.contract.reasons import remark
 from hwcheck.judge.host_case import HostCase, values_of
 from hwcheck.judge.records import Finding
-from hwcheck.node.check import Check, Metric
-from hwcheck.node.checks.ecc_errors import ECC_UNCORRECTED_VOLATILE, ecc_errors
-from hwcheck.node.checks.gpu_pairs import P2P_ACCESS, P2P_STATE, P2P_WRONG_ELEMENTS, gpu_pairs
-from hwcheck.node.checks.nccl_diagnostics import DIAG_P2P, RAS_ECC, RAS_NVLINK, nccl_diagnostics
-from hwcheck.node.checks.nvlink_state import NVLINK_LINKS_INACTIVE, nvlink_state
-from hwcheck.node.collective.nccl_diag import FINE
-from hwcheck.node.reasons import remark
 from hwcheck.text import line
 
 CONTRADICTS = "contradicts"

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from hwcheck.checks.shared.leg_checks import BUSBW_GBPS
+from hwcheck.contract.reasons import Reason, remark
 from hwcheck.judge.expectation import on_a_border
 from hwcheck.judge.host_case import HostCase, node_facts
 from hwcheck.judge.limits import judge_answer
 from hwcheck.judge.models import Models
 from hwcheck.judge.records import Finding, unmeasured
-from hwcheck.node.collective.leg_checks import BUSBW_GBPS
-from hwcheck.node.reasons import Reason, remark
 from hwcheck.results.run_folder import Run
 from hwcheck.results.site_limits import ignored
 

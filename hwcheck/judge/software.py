@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from datetime import date
 from functools import partial
 
+from hwcheck.checks.driver import DRIVER_VERSION, driver
+from hwcheck.checks.infiniband_ports import FIRMWARE, infiniband_ports
+from hwcheck.checks.software_versions import NCCL_VERSION, software_versions
+from hwcheck.checks.tool_versions import tool_versions
+from hwcheck.contract.reasons import remark
+from hwcheck.contract.wire import Value
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.records import Finding
 from hwcheck.judge.versions import OLD_DAYS, floors, nccl_defects
-from hwcheck.node.checks.driver import DRIVER_VERSION, driver
-from hwcheck.node.checks.infiniband_ports import FIRMWARE, infiniband_ports
-from hwcheck.node.checks.software_versions import NCCL_VERSION, software_versions
-from hwcheck.node.checks.tool_versions import tool_versions
-from hwcheck.node.reasons import remark
-from hwcheck.node.wire import Value
 
 DEFECTS_SOURCE = "hwcheck/judge/versions/nccl.yml, each row with its own source"
 ASKED = "version_floors"

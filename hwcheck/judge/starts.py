@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hwcheck.checks.shared.leg_checks import LEG_STATE
+from hwcheck.contract.reasons import HANG, Reason
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.legs import start_hang
 from hwcheck.judge.records import Finding
-from hwcheck.node.collective.leg_checks import LEG_STATE
-from hwcheck.node.reasons import HANG, Reason
 
 LIMIT = "fail where another leg of the collective started in less than half the time"
 SOURCE = "NVIDIA/nccl issue 1646: a minute on a cold node, for every leg alike"

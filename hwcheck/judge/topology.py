@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from hwcheck.node.checks.topology import (
+from hwcheck.checks.topology import (
     CPU_AFFINITY,
     GPU_NUMA_ID,
     NIC_PATH,
@@ -14,7 +14,7 @@ from hwcheck.node.checks.topology import (
     PATH,
     PCI_ADDRESS,
 )
-from hwcheck.node.wire import Sample
+from hwcheck.contract.wire import Sample
 
 LEGEND = (
     ("X", "the device itself"),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hwcheck.contract import reasons
+from hwcheck.contract.reasons import NONE, Reason
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.records import TRAINING, Finding, unmeasured
-from hwcheck.node import reasons
-from hwcheck.node.reasons import NONE, Reason
 from hwcheck.node.training.strategies import CONTROLS
 from hwcheck.results.training import TrainingRecord, TrainingRun
 

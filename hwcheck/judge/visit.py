@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hwcheck.contract import reasons
+from hwcheck.contract.reasons import Reason
 from hwcheck.judge.evidence import contradictions
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.records import Finding, unmeasured
-from hwcheck.node import reasons
-from hwcheck.node.reasons import Reason
 from hwcheck.results.run_folder import HostRecord
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Set
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.node.node import Gpu
 
 

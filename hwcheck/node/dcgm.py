@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 
-from hwcheck.node.check import CouldNotMeasure, NotApplicable
+from hwcheck.contract.check import CouldNotMeasure, NotApplicable
 from hwcheck.node.nccl_tests import process
 
 LEVEL = 4

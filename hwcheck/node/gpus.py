@@ -20,11 +20,11 @@ from typing import (
     Union,
 )
 
-from hwcheck.node.check import CouldNotMeasure, NotApplicable
+from hwcheck.contract.check import CouldNotMeasure, NotApplicable
+from hwcheck.contract.reasons import NOT_IDLE, UNREADABLE, Reason, together
+from hwcheck.contract.wire import Sample
 from hwcheck.node.node import Gpu, Node
-from hwcheck.node.reasons import NOT_IDLE, UNREADABLE, Reason, together
 from hwcheck.node.threads import side_by_side
-from hwcheck.node.wire import Sample
 
 A = TypeVar("A")
 T = TypeVar("T", bound=Hashable)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from typing import Iterator, List, NamedTuple, Optional, Tuple, Union
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.reasons import Reason
 from hwcheck.node.gpus import NO_GPU, mig_is_on
 from hwcheck.node.node import Gpu, Node
 from hwcheck.node.pcie import Place, pci_path, place_of
-from hwcheck.node.reasons import Reason
 from hwcheck.node.threads import side_by_side
 
 SPEED_GBPS = {

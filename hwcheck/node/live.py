@@ -7,23 +7,24 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Callable, Iterator, List, Optional, Sequence, Union
 
-from hwcheck.node import load_lock, reasons
+from hwcheck.contract import reasons
+from hwcheck.contract.check import CouldNotMeasure, NotApplicable
+from hwcheck.contract.load_run import CollectiveRun, LoadRun
+from hwcheck.contract.nccl_diag import DiagnosticsRun
+from hwcheck.contract.pairs_run import PairsRun
+from hwcheck.contract.quantities import Reported
+from hwcheck.contract.wire import GpuFacts, Leg, Request
+from hwcheck.node import load_lock
 from hwcheck.node.affinity import near_cpus
-from hwcheck.node.check import CouldNotMeasure, NotApplicable
-from hwcheck.node.collective.nccl_diag import DiagnosticsRun
 from hwcheck.node.gpus import mig_is_on
 from hwcheck.node.host.reader import NodeHost
-from hwcheck.node.load.records import CollectiveRun, LoadRun
 from hwcheck.node.node import Gpu
 from hwcheck.node.nvml.nvml import Nvml, opening_timeout_s
-from hwcheck.node.pairs.records import PairsRun
-from hwcheck.node.quantities import Reported
-from hwcheck.node.wire import GpuFacts, Leg, Request
 
 if TYPE_CHECKING:  # what only a load needs is imported by it: a node compiles what it imports
-    from hwcheck.node.collective.launch import Collectives
     from hwcheck.node.load.sampler import Sampler
     from hwcheck.node.load_watch import LoadWatch
+    from hwcheck.node.together.launch import Collectives
 
 Recorded = Union[LoadRun, CollectiveRun]
 """What NVML was read through."""
@@ -77,8 +78,8 @@ class LiveNode:
         yield from self._together().legs(collective)
 
     def broken_legs(self) -> Iterator[Leg]:
-        from hwcheck.node.collective import gates
         from hwcheck.node.collective.hangs import problem_of
+        from hwcheck.node.together import gates
 
         gpus, memory = self._gpus_to_load(), self.host.memory_available_bytes()
         orders = (self.request.torch_python or sys.executable, self._payload, len(gpus), memory)
@@ -105,11 +106,11 @@ class LiveNode:
 
     def _together(self) -> Collectives:
         """Have the GPUs do what needs them all, once in a visit. Raises what ``legs`` does."""
-        from hwcheck.node.collective import launch
         from hwcheck.node.collective.choose_legs import choose
         from hwcheck.node.collective.hangs import problem_of
-        from hwcheck.node.collective.launch import Collectives
         from hwcheck.node.load.sampler import Sampler
+        from hwcheck.node.together import launch
+        from hwcheck.node.together.launch import Collectives
 
         if self._collectives is None:
             gpus, memory = self._gpus_to_load(), self.host.memory_available_bytes()

@@ -10,8 +10,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Tuple
 
-from hwcheck.node.check import CouldNotMeasure, Unanswered
-from hwcheck.node.reasons import AT_WORK, of_errno
+from hwcheck.contract.check import CouldNotMeasure, Unanswered
+from hwcheck.contract.reasons import AT_WORK, of_errno
 
 if TYPE_CHECKING:
     import socket

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Dict, List, Sequence
 
-from hwcheck.node import xids
-from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.host.facts import KernelMessage
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.facts import DRIVER_WORDS, KernelMessage
+from hwcheck.contract.quantities import Reported
+from hwcheck.contract.reasons import NONE
 from hwcheck.node.node import NodeHost
 from hwcheck.node.nvml.events import EventWatch
-from hwcheck.node.quantities import Reported
-from hwcheck.node.reasons import NONE
 
 
 class LoadWatch:
@@ -22,7 +21,7 @@ class LoadWatch:
         self._before: Sequence[KernelMessage] = ()
         self._log_problem = NONE
         try:
-            self._before = host.kernel_log(xids.WORDS).messages
+            self._before = host.kernel_log(DRIVER_WORDS).messages
         except CouldNotMeasure as error:
             self._log_problem = error.reason
 
@@ -32,7 +31,7 @@ class LoadWatch:
         problem = self._log_problem
         if not problem:
             try:
-                messages = newer(self._before, self._host.kernel_log(xids.WORDS).messages)
+                messages = newer(self._before, self._host.kernel_log(DRIVER_WORDS).messages)
             except CouldNotMeasure as error:
                 problem = error.reason
         events = self._events.events()

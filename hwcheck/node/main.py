@@ -7,20 +7,33 @@ import sys
 import threading
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, List, Mapping
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Sequence
 
-from hwcheck.node import checks, descendants, lifeline, load_lock
-from hwcheck.node.check import Check, CouldNotMeasure, NotApplicable
+from hwcheck.contract.check import Check, CouldNotMeasure, NotApplicable
+from hwcheck.contract.reasons import CRASHED, NONE, Reason
+from hwcheck.contract.wire import (
+    CheckResult,
+    GpuFacts,
+    Leg,
+    Report,
+    Request,
+    Sample,
+    frame,
+    to_dict,
+)
+from hwcheck.node import descendants, lifeline, load_lock
 from hwcheck.node.live import LiveNode, Recorded
 from hwcheck.node.node import Node
-from hwcheck.node.reasons import CRASHED, NONE, Reason
-from hwcheck.node.wire import CheckResult, GpuFacts, Leg, Report, Request, Sample, frame, to_dict
 
 if TYPE_CHECKING:
     from hwcheck.node.multi_host.order_server import OrderServer
 
 
 REASON_CHARACTERS = 500
+
+
+Load = Callable[[Sequence[str]], Dict[str, Check]]
+"""Gives the checks of these names, in the order in which they are run (``checks.load``)."""
 
 
 class Wire:
@@ -39,8 +52,8 @@ class Wire:
                 data = data[os.write(self._fd, data) :]
 
 
-def main(data: Mapping[str, Any], payload: str) -> int:
-    """Serve one request; ``payload`` is the folder that this code lies in.
+def main(data: Mapping[str, Any], payload: str, load: Load) -> int:
+    """Serve one request; ``payload`` is the folder that this code lies in, ``load`` gives checks.
 
     stdin is the lifeline. Frames leave on the stdout that the process was started with; whatever
     else prints to stdout is sent to stderr. A request with ``session`` is followed by orders on
@@ -49,12 +62,12 @@ def main(data: Mapping[str, Any], payload: str) -> int:
     """
     descendants.adopt()
     try:
-        return _serve(data, payload)
+        return _serve(data, payload, load)
     finally:
         descendants.kill_all()
 
 
-def _serve(data: Mapping[str, Any], payload: str) -> int:
+def _serve(data: Mapping[str, Any], payload: str, load: Load) -> int:
     started = time.monotonic()
     request = Request.from_dict({key: data[key] for key in data if key != "session"})
     order_server = _order_server(data["session"]) if "session" in data else None
@@ -70,7 +83,7 @@ def _serve(data: Mapping[str, Any], payload: str) -> int:
     )
     if order_server is not None:
         order_server.serve(node, payload, wire.send)
-    registry = checks.load(request.checks)
+    registry = load(request.checks)
     results: List[CheckResult] = []
     for name in request.checks:
         wire.send("progress", text=name)
@@ -89,7 +102,7 @@ def _order_server(session: Mapping[str, Any]) -> OrderServer:
 
 
 def _send_series(wire: Wire, run: Recorded) -> None:
-    from hwcheck.node.load.columnar import pack  # here: most visits load nothing
+    from hwcheck.contract.columnar import pack  # here: most visits load nothing
 
     wire.send("series", series=pack(run))
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Protocol, Sequence
 
-from hwcheck.node.collective.nccl_diag import DiagnosticsRun
+from hwcheck.contract.load_run import CollectiveRun, LoadRun
+from hwcheck.contract.nccl_diag import DiagnosticsRun
+from hwcheck.contract.pairs_run import PairsRun
+from hwcheck.contract.quantities import Reported
+from hwcheck.contract.wire import Leg, Request
 from hwcheck.node.host.reader import NodeHost as NodeHost
-from hwcheck.node.load.records import CollectiveRun, LoadRun
 from hwcheck.node.nvml.gpu import Gpu as Gpu
-from hwcheck.node.pairs.records import PairsRun
-from hwcheck.node.quantities import Reported
-from hwcheck.node.wire import Leg, Request
 
 
 class Node(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Callable, List, NamedTuple, Optional, Tuple
 
-from hwcheck.node.check import CouldNotMeasure, NotApplicable
+from hwcheck.contract.check import CouldNotMeasure, NotApplicable
 from hwcheck.node.node import Gpu, Node, NodeHost
 
 

@@ -10,8 +10,8 @@ import queue
 import threading
 from typing import Any, Callable, Iterable, Iterator, List, Optional, Set, Tuple, TypeVar
 
-from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.reasons import NO_ANSWER
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.reasons import NO_ANSWER
 
 T = TypeVar("T")
 A = TypeVar("A")

@@ -8,10 +8,10 @@ import sys
 from functools import partial
 from typing import IO, Callable, Mapping, Optional, Tuple, Union
 
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.reasons import NO_TORCH
 from hwcheck.node import descendants, json_lines
-from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.json_lines import Send
-from hwcheck.node.reasons import NO_TORCH
 
 BOOT = (
     "import sys; sys.path[:] = [sys.argv[1]] + list(filter(None, sys.path)); "

@@ -22,10 +22,10 @@ from ansible_runner.config.runner import RunnerConfig
 from ansible_runner.runner import Runner
 
 from hwcheck import __version__
+from hwcheck.contract.wire import to_json
 from hwcheck.errors import UsageError
 from hwcheck.inventory import ansible
 from hwcheck.inventory.guard import Lifeline
-from hwcheck.node.wire import to_json
 from hwcheck.provision.events import PlayEvent, play_event
 from hwcheck.provision.outcome import HostOutcome, exit_code, host_outcomes, role_vars
 from hwcheck.provision.request import PlaybookRequest, roles_path

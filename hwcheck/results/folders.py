@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from hwcheck.contract.wire import to_json
 from hwcheck.errors import UsageError
-from hwcheck.node.wire import to_json
 from hwcheck.results.files import replace_text, writing_to
 from hwcheck.results.run_folder import folder_name, utc_now
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
+from hwcheck.contract.wire import Value, to_json
 from hwcheck.fold import fold
-from hwcheck.node.wire import Value, to_json
 from hwcheck.results.files import read_json, replace_text, writing_to
 
 FORMAT = 1

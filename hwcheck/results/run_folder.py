@@ -20,10 +20,10 @@ from pathlib import Path, PurePath
 from typing import Any, Generic, TypeVar
 
 from hwcheck import __version__
+from hwcheck.contract import reasons
+from hwcheck.contract.reasons import NONE, Reason
+from hwcheck.contract.wire import Report, Timing, to_dict, to_json
 from hwcheck.errors import UsageError
-from hwcheck.node import reasons
-from hwcheck.node.reasons import NONE, Reason
-from hwcheck.node.wire import Report, Timing, to_dict, to_json
 from hwcheck.results import series
 from hwcheck.results.files import read_json, replace_text, writing_to
 from hwcheck.results.schema_check import schema_problem

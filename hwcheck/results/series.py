@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hwcheck.node.load.columnar import Cell
-from hwcheck.node.load.records import CollectiveRun, Column, GpuWork, LoadRun, Series
+from hwcheck.contract.columnar import Cell
+from hwcheck.contract.load_run import CollectiveRun, Column, GpuWork, LoadRun, Series
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from hwcheck.node.check import Check, Metric
-from hwcheck.node.limits import AtLeast, AtMost, FromInventory, Limit
+from hwcheck.contract.check import Check, Metric
+from hwcheck.contract.limits import AtLeast, AtMost, FromInventory, Limit
 
 SiteLimits = Mapping[str, Mapping[str, Any]]
 """By ``check.metric``: any of ``warn``, ``fail``, ``ignore``, and always ``source``."""

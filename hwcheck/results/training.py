@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
-from hwcheck.node.training.shape import ModelShape
+from hwcheck.contract.model_shape import ModelShape
+from hwcheck.contract.wire import Value, to_json
 from hwcheck.node.training.strategy import Degrees
-from hwcheck.node.wire import Value, to_json
 from hwcheck.results.files import read_json, replace_text, writing_to
 
 FORMAT = 1

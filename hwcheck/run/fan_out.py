@@ -16,9 +16,9 @@ from typing import Any
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.payload import Payload
 from hwcheck.connect.visit import Listener, Visit
+from hwcheck.contract.reasons import CRASHED, NONE, Reason
+from hwcheck.contract.wire import Request
 from hwcheck.inventory.inventory import Host
-from hwcheck.node.reasons import CRASHED, NONE, Reason
-from hwcheck.node.wire import Request
 from hwcheck.results.files import DiskError
 from hwcheck.results.run_folder import INTERRUPTED, UNDER_WAY, HostAnswer, RunFolder, utc_now
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.deadlines import Deadlines
+from hwcheck.contract.reasons import Reason
+from hwcheck.contract.wire import Request
 from hwcheck.inventory.inventory import Host
 from hwcheck.judge.second_visit import legs_on_a_border
-from hwcheck.node.reasons import Reason
-from hwcheck.node.wire import Request
 from hwcheck.results.run_folder import RunFolder, read_run
 from hwcheck.run.fan_out import VisitEvent, fan_out
 from hwcheck.run.multi_host.participants import Participants

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from hwcheck.node.wire import LOAD_DTYPES, Timing
+from hwcheck.contract.wire import LOAD_DTYPES, Timing
 from hwcheck.run.multi_host.orders import MultiHostOptions
 from hwcheck.run.training.options import TrainingOptions
 from hwcheck.text import length

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from types import MappingProxyType
 
+from hwcheck.checks.dcgm_diag import dcgm_diag
 from hwcheck.connect.payload import Payload
+from hwcheck.contract.wire import Request, to_dict
 from hwcheck.errors import UsageError
 from hwcheck.fold import fold
 from hwcheck.inventory.inventory import Cluster, Host
 from hwcheck.node import dcgm
-from hwcheck.node.checks.dcgm_diag import dcgm_diag
-from hwcheck.node.wire import Request, to_dict
 from hwcheck.results.run_folder import HostPlan, HostRecord, RunMeta
 from hwcheck.run.options import Options, variable_names
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from hwcheck.contract.check import Check
+from hwcheck.contract.wire import COLLECTIVES
 from hwcheck.fold import fold
 from hwcheck.inventory.inventory import Host
-from hwcheck.node.check import Check
-from hwcheck.node.wire import COLLECTIVES
 from hwcheck.run.plan import Plan
 from hwcheck.text import count, length
 

@@ -17,17 +17,12 @@ from types import ModuleType
 import jinja2
 import yaml
 
+from hwcheck import checks
 from hwcheck.advise import causes
 from hwcheck.advise.catalogue import Catalogue, Template, shipped
 from hwcheck.advise.rule import Rule
-from hwcheck.errors import UsageError
-from hwcheck.inventory.expectations import VARIABLES
-from hwcheck.judge import models
-from hwcheck.judge.models.lint import problems
-from hwcheck.judge.models.records import Model
-from hwcheck.node import checks
-from hwcheck.node.check import PROOFS, STAGES, Check, Grounds, Metric, Remedy, Varies
-from hwcheck.node.limits import (
+from hwcheck.contract.check import PROOFS, STAGES, Check, Grounds, Metric, Remedy, Varies
+from hwcheck.contract.limits import (
     CONFIDENCES,
     AbovePeers,
     AtLeast,
@@ -37,13 +32,18 @@ from hwcheck.node.limits import (
     Growth,
     Steady,
 )
-from hwcheck.node.units import UNITS
+from hwcheck.contract.units import UNITS
+from hwcheck.errors import UsageError
+from hwcheck.inventory.expectations import VARIABLES
+from hwcheck.judge import models
+from hwcheck.judge.models.lint import problems
+from hwcheck.judge.models.records import Model
 from hwcheck.site.folder import Site
 
 LIMITS = (Equal, AtLeast, AtMost, AbovePeers)
 KINDS = {"varies": (Varies,), "past": (Steady, Growth), "proof": (Grounds,)}
 """What the words of a metric are that are no plain value."""
-PAYLOAD_PACKAGE = "hwcheck.node"
+PAYLOAD_PACKAGES = ("hwcheck.contract", "hwcheck.checks", "hwcheck.node")
 OLDEST_PYTHON = (3, 8)
 """Of a node."""
 
@@ -72,9 +72,7 @@ class Additions:
     @property
     def payload_files(self) -> dict[str, bytes]:
         """The checks as they lie in the payload, among ours."""
-        return {
-            f"hwcheck/node/checks/{name}": data for name, data in self.site.of("checks").items()
-        }
+        return {f"hwcheck/checks/{name}": data for name, data in self.site.of("checks").items()}
 
 
 def load(site: Site) -> Additions:
@@ -223,7 +221,7 @@ def _models(site: Site) -> tuple[Model, ...]:
 
 
 def _templates(site: Site) -> dict[str, Template]:
-    folder = resources.files("hwcheck.render").joinpath("templates")
+    folder = resources.files("hwcheck.report").joinpath("templates")
     template_names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".j2"))
     by_name = {}
     for name, data in site.of("templates").items():
@@ -254,7 +252,7 @@ def _parsed(path: Path, data: bytes, version: tuple[int, int] | None = None) -> 
 
 
 def _refuse_imports(path: Path, tree: ast.Module) -> None:
-    """Refuse what a node may not have: a check is the standard library and ``hwcheck.node``."""
+    """Refuse what a node may not have: a check is the standard library and what is pushed."""
     for statement in ast.walk(tree):
         if isinstance(statement, ast.ImportFrom):
             names = ["." if statement.level else statement.module or ""]
@@ -263,11 +261,11 @@ def _refuse_imports(path: Path, tree: ast.Module) -> None:
         else:
             continue
         for name in names:
-            in_payload = name == PAYLOAD_PACKAGE or name.startswith(f"{PAYLOAD_PACKAGE}.")
+            in_payload = f"{name}.".startswith(tuple(f"{package}." for package in PAYLOAD_PACKAGES))
             if not in_payload and name.partition(".")[0] not in sys.stdlib_module_names:
                 raise UsageError(
                     f"{path}:{statement.lineno}: imports {name}: a node has the standard library "
-                    f"and {PAYLOAD_PACKAGE}, no more"
+                    f"and {', '.join(PAYLOAD_PACKAGES)}, no more"
                 )
 
 

@@ -22,7 +22,7 @@ NAME = "hwcheck"
 SUFFIXES = {"checks": ".py", "models": ".yml", "rules": ".py", "templates": ".j2"}
 """The folders of what a site may add, each with how its files end."""
 CASES = "tests"
-"""The folder of the cases; it stays here (``hwcheck.site.cases``)."""
+"""The folder of the cases; it stays here (``hwcheck.testing.cases``)."""
 STEM = re.compile(r"[a-z][a-z0-9_]{0,99}")
 MOST_BYTES = 1 << 20
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hwcheck.advise.nccl_settings import advise_nccl
 from hwcheck.advise.records import NO_CAUSES, Causes, NcclAdvice
-from hwcheck.node.wire import CheckResult, Leg
+from hwcheck.contract.wire import CheckResult, Leg
 from hwcheck.results.run_folder import HostRecord, Run
 from tests.factories import CHECKS, as_alltoall, gpu_facts, record, results
 

@@ -10,12 +10,12 @@ from typing import Any
 from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.causes import diagnose
 from hwcheck.advise.records import Causes
+from hwcheck.contract.reasons import Reason
+from hwcheck.contract.wire import CheckResult, Leg
 from hwcheck.judge.judge import judge
 from hwcheck.judge.past import Past, figures, joined
-from hwcheck.node.reasons import Reason
-from hwcheck.node.wire import CheckResult, Leg
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run
-from hwcheck.site.cases import answer_of
+from hwcheck.testing.cases import answer_of
 from tests import factories
 from tests.judge.nodes import H100, pcie, topology
 

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from hwcheck import checks
 from hwcheck.advise.actions import actions, advise
 from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.records import Action
+from hwcheck.contract.reasons import AT_WORK, CRASHED, NO_TORCH, UNREADABLE, Reason
+from hwcheck.contract.wire import CheckResult
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import OUTCOMES, Finding, Judgement
-from hwcheck.node import checks
-from hwcheck.node.reasons import AT_WORK, CRASHED, NO_TORCH, UNREADABLE, Reason
-from hwcheck.node.wire import CheckResult
 from hwcheck.results.run_folder import Run
 from tests.factories import (
     CHECKS,

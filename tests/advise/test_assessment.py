@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hwcheck.advise.assessment import assess
 from hwcheck.advise.catalogue import shipped
-from hwcheck.node.reasons import VISIT_ENDED, Reason
+from hwcheck.contract.reasons import VISIT_ENDED, Reason
 from hwcheck.results.run_folder import HostRecord
 from tests import factories
 from tests.factories import gpu_host

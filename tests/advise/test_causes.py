@@ -13,9 +13,9 @@ from hwcheck.advise import rules
 from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.causes import causes_of, diagnose, in_words, rules_of
 from hwcheck.advise.rule import HostFindings, Rule, Sign, rule
+from hwcheck.contract.reasons import Reason
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
-from hwcheck.node.reasons import Reason
 from hwcheck.results.run_folder import HostRecord
 from tests import factories
 from tests.advise.nodes import diagnosed, run_of

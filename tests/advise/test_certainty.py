@@ -7,14 +7,15 @@ from itertools import product
 
 import pytest
 
+from hwcheck import checks
 from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.rule import HostFindings
+from hwcheck.checks.faults_under_load import OF_KIND
+from hwcheck.checks.shared import xids
+from hwcheck.checks.xid import METRICS
+from hwcheck.contract.reasons import CODES, Reason
 from hwcheck.judge.peers import _is_compared
 from hwcheck.judge.records import Finding
-from hwcheck.node import checks, xids
-from hwcheck.node.checks.faults_under_load import OF_KIND
-from hwcheck.node.checks.xid import METRICS
-from hwcheck.node.reasons import CODES, Reason
 from hwcheck.results.run_folder import HostRecord
 from tests.advise.nodes import diagnosed
 from tests.advise.test_rules import BY_CAUSE

@@ -9,9 +9,9 @@ import pytest
 from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.causes import findings_of
 from hwcheck.advise.rule import HostFindings, Sign, sign
+from hwcheck.contract.reasons import LOG_LOST, NO_PERMISSION, UNREADABLE
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
-from hwcheck.node.reasons import LOG_LOST, NO_PERMISSION, UNREADABLE
 from tests.advise.nodes import run_of
 from tests.judge.nodes import H100
 

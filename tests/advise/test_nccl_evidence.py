@@ -8,8 +8,8 @@ import pytest
 from hwcheck.advise.nccl_evidence import NVL, SYS, active_nvlinks, prove
 from hwcheck.advise.nccl_evidence import OFF as OFF_SETTING
 from hwcheck.advise.records import HostProof
-from hwcheck.node.collective.spec import SYSTEM_CONF_NOTE, USER_CONF_NOTE
-from hwcheck.node.wire import CheckResult, Leg
+from hwcheck.contract.collective_spec import SYSTEM_CONF_NOTE, USER_CONF_NOTE
+from hwcheck.contract.wire import CheckResult, Leg
 from tests.advise.both import both
 from tests.factories import (
     MIB,

@@ -8,8 +8,8 @@ from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.causes import diagnose
 from hwcheck.advise.nccl_files import nccl_files
 from hwcheck.advise.records import Advice
+from hwcheck.contract.wire import CheckResult, Sample
 from hwcheck.judge.judge import judge
-from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.run_folder import HostRecord, Run, write_rendered
 from tests.factories import CHECKS, gpu_host, hung, leg, record, run
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from hwcheck.advise.nccl_network import left_unset, network_settings
-from hwcheck.node.wire import CheckResult, Sample
-from hwcheck.render.html import html
-from hwcheck.render.markdown import markdown
+from hwcheck.contract.wire import CheckResult, Sample
+from hwcheck.report.html import html
+from hwcheck.report.markdown import markdown
 from hwcheck.results.run_folder import HostRecord
 from tests.advise.both import cluster_advice
 from tests.factories import cpu_results, gpu_host, leg, record, run
-from tests.render.example import judged
+from tests.report.example import judged
 
 FAST = {"mlx5_0/1": 400.0, "mlx5_1/1": 400.0, "mlx5_10/1": 400.0}
 SLOW = {"mlx5_2/1": 25.0}

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from hwcheck.advise.nccl_files import nccl_conf
-from hwcheck.node.collective.spec import SYSTEM_CONF_NOTE
-from hwcheck.node.wire import CheckResult, Sample
+from hwcheck.contract.collective_spec import SYSTEM_CONF_NOTE
+from hwcheck.contract.wire import CheckResult, Sample
 from hwcheck.results.run_folder import HostRecord, Run
 from tests.advise.both import WITH_ALLTOALL, both, cluster_advice
 from tests.factories import (

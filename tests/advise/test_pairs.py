@@ -7,8 +7,8 @@ import pytest
 
 from hwcheck.advise.nccl_evidence import NVL, OFF, prove
 from hwcheck.advise.records import HostProof
-from hwcheck.node.collective.spec import PAIRS
-from hwcheck.node.wire import CheckResult, Leg, Sample
+from hwcheck.contract.collective_spec import PAIRS
+from hwcheck.contract.wire import CheckResult, Leg, Sample
 from hwcheck.results.run_folder import HostRecord
 from tests.factories import gpu_host, hung, leg
 

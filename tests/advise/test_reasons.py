@@ -11,10 +11,10 @@ import pytest
 from hwcheck.advise.actions import actions
 from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.causes import diagnose
+from hwcheck.contract.reasons import CODES, GPU_LOST, NO_PERMISSION, UNREADABLE, Reason
 from hwcheck.judge.judge import judge
 from hwcheck.judge.past import joined
 from hwcheck.judge.records import Judgement
-from hwcheck.node.reasons import CODES, GPU_LOST, NO_PERMISSION, UNREADABLE, Reason
 from hwcheck.results.run_folder import Run
 from tests.advise.nodes import diagnosed, former_runs, run_of
 from tests.advise.test_rules import BY_CAUSE

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck import shipped
+from hwcheck import checks, shipped
 from hwcheck.advise import causes
-from hwcheck.node import checks
 from tests.advise.nodes import diagnosed
 
 OF_CAUSE: Mapping[str, tuple[str, str]] = {

@@ -17,7 +17,7 @@ from hwcheck.advise.records import CONFIDENCES
 from hwcheck.advise.rule import Rule
 from hwcheck.judge.judge import judge
 from hwcheck.shipped import parse_yaml
-from hwcheck.site.cases import rule_lacks
+from hwcheck.testing.cases import rule_lacks
 from tests.advise.nodes import KEYS, diagnosed, run_of
 
 FOLDER = Path(__file__).with_name("cases")

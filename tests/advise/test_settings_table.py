@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import pytest
 
 from hwcheck.advise.records import NcclAdvice
-from hwcheck.node.collective.spec import SYSTEM_CONF_NOTE
-from hwcheck.node.wire import CheckResult, Leg
+from hwcheck.contract.collective_spec import SYSTEM_CONF_NOTE
+from hwcheck.contract.wire import CheckResult, Leg
 from hwcheck.results.run_folder import HostRecord
 from tests.advise.both import cluster_advice
 from tests.factories import (

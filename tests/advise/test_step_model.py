@@ -15,7 +15,7 @@ from hwcheck.advise.step_model import (
     gradient_bytes,
 )
 from hwcheck.advise.training_figures import PUBLISHED
-from hwcheck.node.training.shape import MODELS
+from hwcheck.contract.model_shape import MODELS
 
 GPT2 = MODELS["gpt2"]
 TABLE = Path(__file__).parents[3] / "shared" / "data" / "training" / "hf_gpt2_2gpu_nvlink.csv"

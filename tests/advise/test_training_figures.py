@@ -8,7 +8,7 @@ import pytest
 
 from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.training_figures import figures_of, sentences, staged
-from hwcheck.node.training.shape import MODELS
+from hwcheck.contract.model_shape import MODELS
 from hwcheck.node.training.strategy import Degrees
 from hwcheck.results.training import GpuAtWork, TrainingRecord, TrainingRun, TrainingSet
 

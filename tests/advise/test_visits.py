@@ -11,8 +11,8 @@ import pytest
 from hwcheck.advise.actions import actions
 from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.visits import BY_PHASE, visit_actions
+from hwcheck.contract.reasons import Reason
 from hwcheck.judge.judge import judge
-from hwcheck.node.reasons import Reason
 from hwcheck.results import phases
 from hwcheck.results.run_folder import HOST_STATES, HostPlan
 from tests.factories import HOSTILE, gpu_host, record, run

@@ -20,7 +20,7 @@ from tests.interpreters import interpreter
 TOKEN = "t0k3n"
 MAIN = b"""
 import os, sys
-def main(request, payload):
+def main(request, payload, load):
     sys.stdout.write("request %r %s %d\\n" % (request, payload, os.getpgrp() == os.getpid()))
     sys.stdout.flush()
     if request.get("crash"):
@@ -32,6 +32,7 @@ PAYLOAD = Payload.of(
         {
             "hwcheck/__init__.py": b"",
             "hwcheck/node/__init__.py": b"",
+            "hwcheck/checks/__init__.py": b"load = None",
             "hwcheck/node/main.py": MAIN,
         }
     )

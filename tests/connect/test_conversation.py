@@ -20,8 +20,8 @@ from hwcheck.connect.conversation import (
 from hwcheck.connect.deadlines import Deadlines, VisitError
 from hwcheck.connect.links import LinkLostError
 from hwcheck.connect.supervisor import Supervisor
+from hwcheck.contract.wire import OUTPUT_LIMIT_BYTES, frame
 from hwcheck.inventory.inventory import Host
-from hwcheck.node.wire import OUTPUT_LIMIT_BYTES, frame
 
 LATE = VisitError("run", "late")
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pynvml
 import pytest
 
+from hwcheck import checks
 from hwcheck.connect import payload
 from hwcheck.connect.remote_command import UNQUOTABLE, shell_line
 from hwcheck.errors import UsageError
-from hwcheck.node import checks
 from tests.interpreters import interpreter
 
 SIZE_LIMIT_BYTES = 500_000
@@ -47,7 +47,7 @@ def test_same_bytes_whatever_the_dates_and_modes(
     finally:
         os.umask(before)
     assert again == first
-    with (copy / "node/wire.py").open("a") as stream:
+    with (copy / "contract/wire.py").open("a") as stream:
         stream.write("# other\n")
     assert payload.build.__wrapped__().sha256 != first.sha256, "the control: content does count"
 
@@ -64,14 +64,14 @@ def test_holds_what_a_node_needs_and_nothing_else() -> None:
     archive = zipfile.ZipFile(io.BytesIO(payload.build().data))
     names = archive.namelist()
     assert names == sorted(names)
-    assert {"hwcheck/node/wire.py", "hwcheck/node/main.py"} <= set(names)
+    assert {"hwcheck/contract/wire.py", "hwcheck/node/main.py"} <= set(names)
     for name in names:
         if name == "__main__.py":
-            source = payload.PACKAGE / "node/by_hand.py"
+            source = payload.PACKAGE / "connect/by_hand.py"
         elif name == "pynvml.py":
             source = Path(pynvml.__file__)
         else:
-            allowed = ("node/", "__init__.py")
+            allowed = ("checks/", "contract/", "node/", "__init__.py")
             assert name.removeprefix("hwcheck/").startswith(allowed), name
             source = payload.PACKAGE.parent / name
         assert archive.read(name) == source.read_bytes(), f"{name} is pushed as it is"
@@ -124,7 +124,7 @@ def test_the_checks_in_it_are_those_of_the_package(tmp_path: Path) -> None:
     path = tmp_path / "payload.pyz"
     path.write_bytes(payload.build().data)
     code = (
-        f"import sys; sys.path.insert(0, {str(path)!r}); from hwcheck.node import checks;"
+        f"import sys; sys.path.insert(0, {str(path)!r}); from hwcheck import checks;"
         "print([(check.id, check.gpu, check.load) for check in checks.load().values()])"
     )
     done = subprocess.run(

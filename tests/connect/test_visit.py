@@ -13,11 +13,11 @@ from hwcheck.connect import visit as visit_module
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.deadlines import Deadlines, VisitError
 from hwcheck.connect.visit import Listener, Visit
+from hwcheck.contract.columnar import pack
+from hwcheck.contract.load_run import CollectiveRun, LoadRun, Series
+from hwcheck.contract.reasons import NONE
+from hwcheck.contract.wire import CheckResult, Request, Sample, to_dict, to_json
 from hwcheck.inventory.inventory import Host
-from hwcheck.node.load.columnar import pack
-from hwcheck.node.load.records import CollectiveRun, LoadRun, Series
-from hwcheck.node.reasons import NONE
-from hwcheck.node.wire import CheckResult, Request, Sample, to_dict, to_json
 from hwcheck.results.run_folder import HostAnswer, HostRecord
 from tests.factories import leg, reduce_result
 from tests.lab import stand_in

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from hwcheck.contract.nccl_diag import Diagnostics, read
 from hwcheck.explain.diag_notes import notes
 from hwcheck.explain.explain import explain
 from hwcheck.explain.records import BenchmarkRun, Unknown
 from hwcheck.explain.sources import LogFile
-from hwcheck.node.collective.nccl_diag import Diagnostics, read
 from hwcheck.node.nccl_tests.records import Table
 
 HEAD = "node0:24563 NCCL DIAG "

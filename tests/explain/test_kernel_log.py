@@ -7,11 +7,11 @@ import random
 
 import pytest
 
+from hwcheck.checks.shared import xids
 from hwcheck.explain.explain import explain
 from hwcheck.explain.kernel_log import GRAVITY, MOST_EVENTS, MOST_NAMED, read
 from hwcheck.explain.records import KernelLogEvents
 from hwcheck.explain.sources import LogFile
-from hwcheck.node import xids
 from tests.factories import HOSTILE
 from tests.proportion import assert_in_proportion
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from hwcheck.contract.wire import Leg
 from hwcheck.explain.explain import explain
 from hwcheck.explain.legs import UNCHECKED, legs_of
 from hwcheck.explain.records import Benchmarks
 from hwcheck.explain.sources import LogFile
 from hwcheck.judge.legs import leg_problem, planned_env
-from hwcheck.node.wire import Leg
 from tests.node.nccl_tests import logs
 from tests.node.nccl_tests.logs import FOOTER, MIB, header, row, started
 

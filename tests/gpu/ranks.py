@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hwcheck.node.collective import launch
-from hwcheck.node.collective.spec import MIB, CollectiveSpec, LegPlan
+from hwcheck.contract.collective_spec import MIB, CollectiveSpec, LegPlan
+from hwcheck.node.together import launch
 
 ROOT = str(Path(launch.__file__).parents[3])
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from hwcheck.contract.load_run import GpuWork
 from hwcheck.node.load import launch
 from hwcheck.node.load.launch import Burn
-from hwcheck.node.load.records import GpuWork
 from hwcheck.node.load.spec import BurnSpec, Target
 
 pytestmark = pytest.mark.gpu

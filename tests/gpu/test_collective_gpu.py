@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from hwcheck.node.collective import launch
-from hwcheck.node.collective.spec import EVERY_NODE_LEGS, MIB, CollectiveSpec, LegPlan
-from hwcheck.node.wire import COLLECTIVES, DTYPES, Leg, Request
+from hwcheck.contract.collective_spec import EVERY_NODE_LEGS, MIB, CollectiveSpec, LegPlan
+from hwcheck.contract.wire import COLLECTIVES, DTYPES, Leg, Request
+from hwcheck.node.together import launch
 from tests.gpu.ranks import ROOT, two_ranks
 from tests.node.collective import faulty
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from hwcheck.node.collective import gates, launch
-from hwcheck.node.wire import Leg
+from hwcheck.contract.wire import Leg
+from hwcheck.node.together import gates, launch
 from tests.gpu.ranks import ROOT, two_ranks
 
 pytestmark = pytest.mark.gpu

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.node.collective.spec import ONE_GPU_ENV
+from hwcheck.contract.collective_spec import ONE_GPU_ENV
 from tests.node.multi_host.local_server import LocalMember, order
 
 pytestmark = pytest.mark.gpu

@@ -15,8 +15,8 @@ import yaml
 
 from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.training_figures import figures_of
+from hwcheck.contract.model_shape import MODELS
 from hwcheck.node.training import strategies
-from hwcheck.node.training.shape import MODELS
 from hwcheck.results.training import TOLERANCES, read_training
 from tests.node.multi_host.local_server import LocalMember
 from tests.node.training.serving import losses, order

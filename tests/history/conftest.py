@@ -10,8 +10,8 @@ import pytest
 
 from hwcheck.advise.assessment import assess
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.wire import to_dict
 from hwcheck.history import dataset
-from hwcheck.node.wire import to_dict
 from hwcheck.results.run_folder import HostRecord, RunFolder, read_run
 from hwcheck.run.options import Options
 from tests import factories

@@ -9,7 +9,7 @@ from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from typing import Any
 
-from hwcheck.tasks.outcome import show
+from hwcheck.cli.outcome import show
 
 NEEDS = (
     *("duckdb", "matplotlib.backends.backend_svg", "matplotlib.figure"),

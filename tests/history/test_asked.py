@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.wire import CheckResult, Sample, Timing, to_dict
 from hwcheck.history.asked import DEPENDING
 from hwcheck.history.compare import Difference, compare
 from hwcheck.history.views import History
-from hwcheck.node.wire import CheckResult, Sample, Timing, to_dict
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.run.multi_host.orders import MultiHostOptions
 from hwcheck.run.options import Options

@@ -12,13 +12,13 @@ import pytest
 
 from hwcheck.advise.assessment import assess
 from hwcheck.advise.catalogue import shipped
+from hwcheck.cli.outcome import show
+from hwcheck.contract.wire import CheckResult, Sample
 from hwcheck.history import dataset
 from hwcheck.history.views import History
-from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.files import DiskError
 from hwcheck.results.multi_host import MultiHostOutcome, MultiHostRecord
 from hwcheck.results.run_folder import read_run
-from hwcheck.tasks.outcome import show
 from tests import factories
 from tests.run.multi_host.fake_participants import multi_host_run
 from tests.small_disk import fill

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from hwcheck.advise.catalogue import shipped
+from hwcheck.cli.index_page import INDEX, write_index
 from hwcheck.history.fleet import CODES, FleetHost, FleetNights, fleet_of, recent_runs
 from hwcheck.history.views import History
-from hwcheck.render.fleet import PALETTES, fleet_page
-from hwcheck.tasks.index_page import INDEX, write_index
+from hwcheck.report.fleet import PALETTES, fleet_page
 from tests import factories
 from tests.factories import HOSTILE
 from tests.history.conftest import FLAPS, NIGHTS, night_of, run_id, write_night

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from hwcheck.cli.outcome import show
 from hwcheck.history.views import History
 from hwcheck.results.run_folder import read_run
-from hwcheck.tasks.outcome import show
 from tests.history.conftest import NIGHTS, run_id
 from tests.history.ending import NEEDS, end_run
 

@@ -14,6 +14,7 @@ import pytest
 
 from hwcheck.advise.assessment import assess
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.wire import CheckResult, Sample, Value
 from hwcheck.errors import UsageError
 from hwcheck.history import retention
 from hwcheck.history.compare import compare, compare_last_green
@@ -24,7 +25,6 @@ from hwcheck.history.past import past_of
 from hwcheck.history.trend import gpus_named, metric_named, trend
 from hwcheck.history.views import History
 from hwcheck.judge.past import Past, Setup, figures, joined
-from hwcheck.node.wire import CheckResult, Sample, Value
 from hwcheck.results.run_folder import HostRecord, read_run
 from hwcheck.run.options import Options
 from hwcheck.text import binary_size

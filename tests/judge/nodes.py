@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
+from hwcheck import checks
+from hwcheck.contract.wire import CheckResult, Leg, Sample
 from hwcheck.judge.host_case import HostCase, node_facts
-from hwcheck.node import checks
-from hwcheck.node.wire import CheckResult, Leg, Sample
 from hwcheck.results.run_folder import HostPlan, HostRecord
 from tests.factories import gpu_facts, record, reduce_result
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from hwcheck import checks
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.reasons import NOT_APPLICABLE, Reason
+from hwcheck.contract.wire import CheckResult
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
-from hwcheck.node import checks
-from hwcheck.node.reasons import NOT_APPLICABLE, Reason
-from hwcheck.node.wire import CheckResult
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.results.site_limits import ABSENT, problem
-from hwcheck.site.cases import answer_of
+from hwcheck.testing.cases import answer_of
 from tests import factories
 from tests.factories import gpu_facts, record
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from hwcheck.contract.reasons import CRASHED, Reason
+from hwcheck.contract.wire import CheckResult
 from hwcheck.judge.evidence import LegEvidence, counted
 from hwcheck.judge.host_case import node_facts
-from hwcheck.node.reasons import CRASHED, Reason
-from hwcheck.node.wire import CheckResult
 from hwcheck.results.run_folder import HostRecord
 from tests.factories import (
     cpu_results,

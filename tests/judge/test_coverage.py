@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.reasons import Reason
+from hwcheck.contract.wire import CheckResult
 from hwcheck.judge.coverage import gaps, percent_of, require
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import HostVerdict, Judgement
-from hwcheck.node.reasons import Reason
-from hwcheck.node.wire import CheckResult
 from hwcheck.results.run_folder import HostRecord
 from tests.factories import CHECKS, cpu_results, gpu_host, record, run
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from hwcheck.contract.check import WITHOUT_MIG, Check, Metric, Remedy
+from hwcheck.contract.collective_spec import EVERY_NODE_LEGS
+from hwcheck.contract.limits import AtMost, Equal, FromInventory
+from hwcheck.contract.reasons import NOT_OFFERED, Reason
+from hwcheck.contract.wire import CheckResult, Leg, Report, Sample, SizeTiming
 from hwcheck.judge.evidence import contradictions, credible, gpus_without, miscounted, omissions
 from hwcheck.judge.host_case import NodeFacts, node_facts
-from hwcheck.node.check import WITHOUT_MIG, Check, Metric, Remedy
-from hwcheck.node.collective.spec import EVERY_NODE_LEGS
-from hwcheck.node.limits import AtMost, Equal, FromInventory
-from hwcheck.node.reasons import NOT_OFFERED, Reason
-from hwcheck.node.wire import CheckResult, Leg, Report, Sample, SizeTiming
 from hwcheck.results.run_folder import HostRecord
 
 METRICS = (

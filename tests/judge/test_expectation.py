@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.reasons import Reason
+from hwcheck.contract.wire import CheckResult, Leg
 from hwcheck.judge.expectation import band
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
-from hwcheck.node.reasons import Reason
-from hwcheck.node.wire import CheckResult, Leg
 from tests import factories
 from tests.factories import MIB, gloo_legs, hung, leg, wrong
 from tests.judge.nodes import node, pcie, topology

@@ -10,10 +10,10 @@ import pytest
 
 from hwcheck.advise.assessment import assess
 from hwcheck.advise.catalogue import shipped
+from hwcheck.checks.shared.leg_checks import BUSBW_GBPS
+from hwcheck.contract.wire import CheckResult, Sample
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import MULTI_HOST, Finding
-from hwcheck.node.collective.leg_checks import BUSBW_GBPS
-from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.multi_host import (
     MultiHostRecord,
     MultiHostRun,
@@ -22,7 +22,7 @@ from hwcheck.results.multi_host import (
     Transport,
 )
 from hwcheck.results.run_folder import HostRecord, Run
-from hwcheck.site.cases import answer_of
+from hwcheck.testing.cases import answer_of
 from tests import factories
 from tests.factories import gpu_facts, record
 from tests.judge.nodes import pcie, topology

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from hwcheck import checks
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.limits import FromFleet
+from hwcheck.contract.wire import CheckResult, Report, Sample
 from hwcheck.judge.fleet import same_machine
 from hwcheck.judge.judge import judge
-from hwcheck.node import checks
-from hwcheck.node.limits import FromFleet
-from hwcheck.node.wire import CheckResult, Report, Sample
 from hwcheck.results.run_folder import HostRecord, Run
-from hwcheck.site.cases import answer_of
+from hwcheck.testing.cases import answer_of
 from tests.factories import gpu_facts, record, run
 
 H200 = "NVIDIA H200"

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from hwcheck import checks
 from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.causes import diagnose
+from hwcheck.contract.reasons import Reason
+from hwcheck.contract.wire import CheckResult, Leg, Sample
 from hwcheck.judge.judge import judge
-from hwcheck.node import checks
-from hwcheck.node.reasons import Reason
-from hwcheck.node.wire import CheckResult, Leg, Sample
 from hwcheck.results.run_folder import HostRecord, Run
 from tests import factories
 from tests.advise.both import cluster_advice

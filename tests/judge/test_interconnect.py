@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from hwcheck.contract.wire import CheckResult, Report, Sample
 from hwcheck.judge.interconnect import links_of
 from hwcheck.judge.prediction import PER_LINK_GBPS
-from hwcheck.node.wire import CheckResult, Report, Sample
 from hwcheck.results.run_folder import HostRecord
 from tests.judge.nodes import node, pcie, topology
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.check import Check, Metric, Remedy
+from hwcheck.contract.limits import AtLeast, AtMost, Equal, FromInventory, FromModel, FromSample
+from hwcheck.contract.reasons import Reason
+from hwcheck.contract.wire import CheckResult, Leg, Report, Sample, Timing
 from hwcheck.judge.host_case import NodeFacts
 from hwcheck.judge.judge import judge
 from hwcheck.judge.limits import judge_answer
-from hwcheck.node.check import Check, Metric, Remedy
-from hwcheck.node.limits import AtLeast, AtMost, Equal, FromInventory, FromModel, FromSample
-from hwcheck.node.reasons import Reason
-from hwcheck.node.wire import CheckResult, Leg, Report, Sample, Timing
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunMeta
 from tests.factories import gloo_legs, hung, leg, reduce_result, wrong
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.collective_spec import MIB, SITE
+from hwcheck.contract.wire import Leg
 from hwcheck.judge.judge import judge
 from hwcheck.judge.leg_peers import LATENCY, WAY
 from hwcheck.judge.records import Finding
-from hwcheck.node.collective.spec import MIB, SITE
-from hwcheck.node.wire import Leg
 from tests.factories import leg, record, reduce_result, run, slow_in_small
 
 USUAL = {"P2P/CUMEM": 512, "nvls": True, "gdrdma": 0, "channels": 24}

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from hwcheck.contract.busbw import busbw_factor
+from hwcheck.contract.collective_spec import EVERY_NODE_LEGS, SOME_NODE_LEGS
+from hwcheck.contract.wire import Leg, SizeTiming
 from hwcheck.judge.legs import (
     compare,
     is_broken,
@@ -17,10 +20,7 @@ from hwcheck.judge.legs import (
     planned_env,
     wrong_elements,
 )
-from hwcheck.node.collective.busbw import busbw_factor
-from hwcheck.node.collective.spec import EVERY_NODE_LEGS, SOME_NODE_LEGS
 from hwcheck.node.collective.timing import summarize
-from hwcheck.node.wire import Leg, SizeTiming
 from tests.factories import MIB, gloo_legs, hung, leg, wrong
 
 CASES = sorted(Path(__file__).parent.parent.glob("cases/all_reduce/*.json"))

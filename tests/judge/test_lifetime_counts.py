@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.wire import CheckResult, Sample
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
-from hwcheck.node.wire import CheckResult, Sample
 from tests import factories
 from tests.judge.nodes import H100
 

@@ -11,16 +11,16 @@ import pytest
 
 from hwcheck.advise.assessment import assess
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.reasons import Reason
+from hwcheck.contract.wire import CheckResult, Sample
 from hwcheck.judge.coverage import gaps, require
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
-from hwcheck.node.reasons import Reason
-from hwcheck.node.wire import CheckResult, Sample
-from hwcheck.render.html import html
-from hwcheck.render.junit import junit
-from hwcheck.render.markdown import markdown
-from hwcheck.render.summary import summary
-from hwcheck.render.words import coverage, verdict
+from hwcheck.report.html import html
+from hwcheck.report.junit import junit
+from hwcheck.report.markdown import markdown
+from hwcheck.report.summary import summary
+from hwcheck.report.words import coverage, verdict
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunFolder, read_run
 from tests import factories
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from hwcheck import checks
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.wire import CheckResult, Report, Sample
 from hwcheck.judge.host_case import node_facts
 from hwcheck.judge.limits import judge_answer
 from hwcheck.judge.models import Model
-from hwcheck.node import checks
-from hwcheck.node.wire import CheckResult, Report, Sample
 from hwcheck.results.run_folder import HostRecord
 
 CHECKS = checks.load()

@@ -9,10 +9,10 @@ import pytest
 from hwcheck.advise.assessment import assess
 from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.multi_host import FABRIC_TITLE
+from hwcheck.contract.reasons import Reason
+from hwcheck.contract.wire import CheckResult, Sample
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import MULTI_HOST, Judgement
-from hwcheck.node.reasons import Reason
-from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.multi_host import MultiHostRecord, Suspect, fabric_between
 from hwcheck.results.run_folder import HostRecord, Run
 from tests import factories

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from hwcheck.contract.wire import CheckResult
 from hwcheck.judge.p2p import crosses, judge_nccl_default, rule_changes
-from hwcheck.node.wire import CheckResult
 from tests.advise.nodes import record_of
 from tests.factories import leg
 from tests.judge.nodes import host_case

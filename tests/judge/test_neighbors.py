@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from hwcheck import checks
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.units import LEAST_GPUS, UNITS, Tolerance
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import UNLIKE, Finding
-from hwcheck.node import checks
-from hwcheck.node.units import LEAST_GPUS, UNITS, Tolerance
 from hwcheck.results.run_folder import HostRecord
-from hwcheck.site.cases import answer_of
+from hwcheck.testing.cases import answer_of
 from tests import factories
 from tests.factories import gpu_facts, record
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.reasons import Reason
+from hwcheck.contract.wire import Leg
 from hwcheck.judge.host_case import node_facts
 from hwcheck.judge.judge import judge
 from hwcheck.judge.network import active_ports, compute_ports, judge_network, named_ports
 from hwcheck.node.collective.proof import TEXT
-from hwcheck.node.reasons import Reason
-from hwcheck.node.wire import Leg
 from hwcheck.results.transport import SOCKET
 from tests.advise.nodes import record_of
 from tests.factories import leg, reduce_result, run

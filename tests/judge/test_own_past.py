@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from hwcheck import checks
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.limits import Growth
+from hwcheck.contract.wire import CheckResult, Sample
 from hwcheck.judge.judge import judge
 from hwcheck.judge.past import Past, figures, joined
 from hwcheck.judge.records import OWN_PAST, Finding
-from hwcheck.node import checks
-from hwcheck.node.limits import Growth
-from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.run_folder import HostRecord, Run
 from hwcheck.results.site_limits import SiteLimits
 from tests.factories import gpu_facts, leg, record, reduce_result, run

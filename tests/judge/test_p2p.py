@@ -2,8 +2,8 @@
 
 import pytest
 
+from hwcheck.contract.wire import Leg
 from hwcheck.judge.p2p import judge_p2p, p2p_gains
-from hwcheck.node.wire import Leg
 from tests.factories import MIB, leg, wrong
 from tests.judge.nodes import host_case, node
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from hwcheck.contract.reasons import NO_PERMISSION, NONE, Reason
+from hwcheck.contract.wire import CheckResult, Sample
 from hwcheck.judge.parts import judge_parts
 from hwcheck.judge.records import Finding
-from hwcheck.node.reasons import NO_PERMISSION, NONE, Reason
-from hwcheck.node.wire import CheckResult, Sample
 from tests import factories
 from tests.judge.nodes import host_case
 

@@ -2,13 +2,13 @@
 
 import pytest
 
+from hwcheck import checks
+from hwcheck.contract.check import Metric
+from hwcheck.contract.limits import Equal
+from hwcheck.contract.reasons import IMPLAUSIBLE, NONE, UNKNOWN_METRIC, Reason
+from hwcheck.contract.units import UNITS
+from hwcheck.contract.wire import Sample, Value
 from hwcheck.judge.readings import implausible
-from hwcheck.node import checks
-from hwcheck.node.check import Metric
-from hwcheck.node.limits import Equal
-from hwcheck.node.reasons import IMPLAUSIBLE, NONE, UNKNOWN_METRIC, Reason
-from hwcheck.node.units import UNITS
-from hwcheck.node.wire import Sample, Value
 
 
 @pytest.mark.parametrize(

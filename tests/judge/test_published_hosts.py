@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.reasons import NONE
+from hwcheck.contract.wire import CheckResult, Sample
 from hwcheck.judge.judge import judge
 from hwcheck.judge.models.records import size_bytes
 from hwcheck.judge.published import METRIC, published
 from hwcheck.judge.records import Finding
-from hwcheck.node.reasons import NONE
-from hwcheck.node.wire import CheckResult, Sample
-from hwcheck.render.multi_host import multi_host_view
+from hwcheck.report.multi_host import multi_host_view
 from hwcheck.results.multi_host import (
     MultiHostRecord,
     MultiHostRun,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.check import Check, Metric, Remedy
+from hwcheck.contract.limits import AtLeast, Equal, FromInventory, FromSample
+from hwcheck.contract.reasons import UNKNOWN_METRIC, Reason
+from hwcheck.contract.wire import CheckResult, Sample
 from hwcheck.judge.fleet import Fleet
 from hwcheck.judge.host_case import NodeFacts
 from hwcheck.judge.limits import hold, references
 from hwcheck.judge.readings import Readings
-from hwcheck.node.check import Check, Metric, Remedy
-from hwcheck.node.limits import AtLeast, Equal, FromInventory, FromSample
-from hwcheck.node.reasons import UNKNOWN_METRIC, Reason
-from hwcheck.node.wire import CheckResult, Sample
 
 SHARE = AtLeast("s", fail=0.8, of=FromSample("watts_max"))
 METRICS = (

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from hwcheck.advise.catalogue import shipped
+from hwcheck.checks.nccl_diagnostics import nccl_diagnostics
 from hwcheck.judge.judge import judge
 from hwcheck.judge.second_opinion import CONTRADICTS
-from hwcheck.node.checks.nccl_diagnostics import nccl_diagnostics
 from tests.advise.nodes import run_of
 
 LINKS = "inactive link(s) on rank(s) {1}"

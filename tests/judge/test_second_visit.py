@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from hwcheck.contract.wire import Leg
 from hwcheck.judge.second_visit import legs_on_a_border
-from hwcheck.node.wire import Leg
 from hwcheck.results.run_folder import HostRecord
 from tests import factories
 from tests.factories import as_alltoall, gloo_legs, hung, leg

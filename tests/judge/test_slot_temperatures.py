@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from hwcheck import checks
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.limits import AbovePeers
+from hwcheck.contract.wire import CheckResult, Report, Sample
 from hwcheck.judge.judge import judge
 from hwcheck.judge.peers import Tolerance, middle_of
-from hwcheck.node import checks
-from hwcheck.node.limits import AbovePeers
-from hwcheck.node.wire import CheckResult, Report, Sample
 from hwcheck.results.run_folder import HostRecord
 from tests import factories
 

@@ -8,12 +8,12 @@ import pytest
 
 from hwcheck.advise.actions import advise
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.wire import Leg, to_dict
 from hwcheck.judge.evidence import counted
 from hwcheck.judge.host_case import node_facts
 from hwcheck.judge.judge import judge
 from hwcheck.judge.legs import start_hang
 from hwcheck.judge.records import Finding
-from hwcheck.node.wire import Leg, to_dict
 from tests.factories import leg, run
 from tests.judge.nodes import node
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from hwcheck.contract.wire import Sample
 from hwcheck.judge.topology import LEGEND, NEAR, NEAR_METRICS, topology_of
-from hwcheck.node.wire import Sample
 from tests.topology_text import topology_matrix
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "topology"

@@ -11,11 +11,11 @@ from rich.console import Console
 
 from hwcheck.advise.assessment import Assessment, assess
 from hwcheck.advise.catalogue import shipped
-from hwcheck.node.wire import Report
-from hwcheck.render.html import html
-from hwcheck.render.markdown import markdown
-from hwcheck.render.summary import summary
-from hwcheck.render.terminal import MOST_TABLES, terminal
+from hwcheck.contract.wire import Report
+from hwcheck.report.html import html
+from hwcheck.report.markdown import markdown
+from hwcheck.report.summary import summary
+from hwcheck.report.terminal import MOST_TABLES, terminal
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunMeta
 from hwcheck.results.training import TrainingRecord
 from tests.advise.test_training_figures import a_run, the_guide

@@ -11,17 +11,17 @@ from rich.console import Console
 
 from hwcheck.advise.assessment import Assessment, assess
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.reasons import Reason
 from hwcheck.errors import UsageError
 from hwcheck.history import dataset
 from hwcheck.history.views import History
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Judgement
-from hwcheck.node.reasons import Reason
-from hwcheck.render.html import html
-from hwcheck.render.junit import junit
-from hwcheck.render.markdown import markdown
-from hwcheck.render.summary import summary
-from hwcheck.render.terminal import terminal
+from hwcheck.report.html import html
+from hwcheck.report.junit import junit
+from hwcheck.report.markdown import markdown
+from hwcheck.report.summary import summary
+from hwcheck.report.terminal import terminal
 from hwcheck.results.run_folder import HostRecord, Run, RunFolder, read_run
 from hwcheck.results.waivers import Waiver
 from tests import factories

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from hwcheck.connect import payload
-from hwcheck.node.wire import Deframer, Report, Request, to_dict
+from hwcheck.contract.wire import Deframer, Report, Request, to_dict
 from hwcheck.results.schema_check import schema_problem
 from tests.lab import forked_answers, kernel_answers
 from tests.lab.scenario import libraries

@@ -10,7 +10,7 @@ A fault lies over the healthy work of its node's scenario; ``node`` may have a f
 legs of all_reduce are by name: the busbw in GB/s, or ``{gbps, state, wrong, driver, log, library,
 transport}``. ``copies`` are those between all pairs: ``{gbps, together, access}``, and in ``pairs``
 what one does otherwise, besides ``wrong`` and ``hang: true``. ``load`` names what befalls a load
-(``tests/node/checks/test_load_scenarios.py``). ``idle`` has checks to ask again, of a node as in a
+(``tests/checks/test_load_scenarios.py``). ``idle`` has checks to ask again, of a node as in a
 case: its keys, or the name of a case of that check.
 """
 
@@ -25,15 +25,15 @@ from typing import Any
 
 import yaml
 
-from hwcheck.node import checks
+from hwcheck import checks
+from hwcheck.contract.wire import CheckResult, Leg, Report
 from hwcheck.node.main import run_check
-from hwcheck.node.wire import CheckResult, Leg, Report
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunMeta
-from hwcheck.site.fake_node import FakeNode
+from hwcheck.testing.fake_node import FakeNode
 from tests import factories
+from tests.checks import test_load_scenarios as simulated
 from tests.lab.scenario import overlay
 from tests.lab.tree_writer import ScenarioError, section
-from tests.node.checks import test_load_scenarios as simulated
 
 FILE = Path(__file__).with_name("at_work.yml")
 CASES = Path(__file__).parents[1] / "cases"

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from hwcheck import checks
 from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.causes import diagnose
+from hwcheck.contract.wire import CheckResult, Report, Request
 from hwcheck.inventory.expectations import expectations
 from hwcheck.inventory.variables import Variables
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
-from hwcheck.node import checks
-from hwcheck.node.wire import CheckResult, Report, Request
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunMeta
 from tests.lab import forked_answers, kernel_answers, nvml
 from tests.lab.answers import Forks

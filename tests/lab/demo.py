@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hwcheck import checks
 from hwcheck.advise.assessment import Assessment, assess
 from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.records import MULTI_HOST
-from hwcheck.node import checks
 from hwcheck.results.multi_host import read_multi_host
 from hwcheck.results.run_folder import read_run
 from tests.lab import demo_picture, loads

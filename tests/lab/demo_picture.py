@@ -15,7 +15,7 @@ from pathlib import Path
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from hwcheck import render
+from hwcheck import report
 
 BROWSER = {"chromium": "chromium"}
 """The program that draws, and Debian's package that has it."""
@@ -23,7 +23,7 @@ MADE_FROM = "made-from"
 SIZE = (1100, 1452)
 COLORS = 256
 LIMIT_S = 120
-TEMPLATES = Path(render.__file__).with_name("templates")
+TEMPLATES = Path(report.__file__).with_name("templates")
 SHOWN = ("report.css.j2", "report.html.j2", "actions.html.j2", "causes.html.j2")
 
 

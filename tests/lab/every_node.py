@@ -11,10 +11,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from hwcheck import checks
+from hwcheck.contract.wire import Report, Request
 from hwcheck.inventory.expectations import expectations
 from hwcheck.inventory.variables import Variables
-from hwcheck.node import checks
-from hwcheck.node.wire import Report, Request
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunMeta
 from tests.lab import at_work
 from tests.lab.answers import Forks, answers

@@ -18,8 +18,8 @@ import yaml
 
 from hwcheck.advise.assessment import Assessment, assess
 from hwcheck.advise.catalogue import shipped
-from hwcheck.node.wire import CheckResult, Report, Request
-from hwcheck.render.markdown import markdown
+from hwcheck.contract.wire import CheckResult, Report, Request
+from hwcheck.report.markdown import markdown
 from hwcheck.results.run_folder import HostPlan, Run, RunMeta
 from tests.lab import at_work
 from tests.lab.answers import answers

@@ -19,12 +19,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hwcheck.node import checks
+from hwcheck import checks
+from hwcheck.contract.wire import Request, to_dict
 from hwcheck.node.host.reader import NodeHost
 from hwcheck.node.live import LiveNode
 from hwcheck.node.main import _facts, run_check
 from hwcheck.node.nvml import nvml
-from hwcheck.node.wire import Request, to_dict
 
 TIME_LIMIT_S = 60
 FACTS = "facts"

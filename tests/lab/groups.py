@@ -11,9 +11,9 @@ from pathlib import Path
 from hwcheck.connect import payload
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.deadlines import Deadlines
+from hwcheck.contract.model_shape import MODELS
+from hwcheck.contract.wire import Request
 from hwcheck.inventory.inventory import Host
-from hwcheck.node.training.shape import MODELS
-from hwcheck.node.wire import Request
 from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.run.multi_host.orders import GLOO, Sizing
 from hwcheck.run.multi_host.participants import Participants

@@ -8,16 +8,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from hwcheck import checks
 from hwcheck.advise.actions import advise
 from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.records import Action
+from hwcheck.contract.load_run import LoadRun
+from hwcheck.contract.wire import Report, Request
 from hwcheck.inventory.expectations import expectations
 from hwcheck.inventory.variables import Variables
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding, worst
-from hwcheck.node import checks
-from hwcheck.node.load.records import LoadRun
-from hwcheck.node.wire import Report, Request
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunMeta
 from hwcheck.results.schema_check import schema_problem
 from hwcheck.results.series import unpack

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from hwcheck.node.xids import RECOVERY, SXID_CATALOG, XID_CATALOG
+from hwcheck.checks.shared.xids import RECOVERY, SXID_CATALOG, XID_CATALOG
 from tests.lab.host_mutations import roles
 from tests.lab.mutation import Mutation
 from tests.lab.scenario import Scenario

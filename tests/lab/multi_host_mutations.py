@@ -15,13 +15,13 @@ from typing import Any
 
 from hwcheck.advise.assessment import assess
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.wire import Sample
 from hwcheck.judge.records import MULTI_HOST, Finding
-from hwcheck.node.wire import Sample
 from hwcheck.results.multi_host import MultiHostRecord, MultiHostRun, MultiHostTiming, Transport
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.run.multi_host.orders import NCCL, Sizing
 from hwcheck.run.multi_host.scope_runner import ScopeRunner
-from hwcheck.site.cases import answer_of
+from hwcheck.testing.cases import answer_of
 from tests.judge.test_fabric import host, rdma, run_of
 from tests.lab.mutation import Mutation
 from tests.run.multi_host.fake_participants import FakeMembers

@@ -14,9 +14,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from hwcheck.contract.collective_spec import MIB
+from hwcheck.contract.wire import Leg, Request, Timing
 from hwcheck.judge.records import Finding
-from hwcheck.node.collective.spec import MIB
-from hwcheck.node.wire import Leg, Request, Timing
 from hwcheck.run.plan import PROFILES
 from tests.lab import loads
 from tests.lab.answers import answers
@@ -52,7 +52,7 @@ from dataclasses import replace
 lock, scale, payload = sys.argv[1:]
 sys.path.insert(0, payload)
 from hwcheck.node import load_lock
-from hwcheck.node.collective import launch
+from hwcheck.node.together import launch
 load_lock.NAME = chr(0) + lock
 usual, scale = launch.spec_of, float(scale)
 def scaled(*args):

@@ -5,9 +5,9 @@ import sys
 
 import duckdb  # noqa: F401 - loaded once, before the processes are forked
 
+from hwcheck.cli.sweep_run import run
+from hwcheck.fleet.sweep.request import SweepRequest
 from hwcheck.history import rows  # noqa: F401
-from hwcheck.sweep.request import SweepRequest
-from hwcheck.tasks.sweep_run import run
 
 
 def sweep(request: SweepRequest) -> None:

@@ -28,10 +28,10 @@ FIRST_DRIVER = {"volta": 470, "turing": 470, "ampere": 470, "ada": 525, "hopper"
 
 ASK = """
 import json, os, sys
-from hwcheck.node import checks
+from hwcheck import checks
 from hwcheck.node.live import LiveNode
 from hwcheck.node.main import run_check
-from hwcheck.node.wire import Request
+from hwcheck.contract.wire import Request
 
 EVERY_GPU = {"power_w", "temperature_c", "sm_clock_mhz", "clock_events"}
 OF_VGPU = {"sm_clock_mhz"}  # its board's sensors stay with the host

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.host.facts import Gid
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.facts import Gid
 from hwcheck.node.host.reader import NodeHost
 from tests.lab import kernel_answers
 from tests.lab.host_tree import write_host

@@ -17,9 +17,9 @@ import pytest
 
 pytest.importorskip("torch")
 
+from hwcheck.contract.wire import Report
 from hwcheck.judge.records import Finding
-from hwcheck.node.wire import Report
-from hwcheck.site.fake_load import fake_load
+from hwcheck.testing.fake_load import fake_load
 from tests.lab import loads
 from tests.lab.load_runs import CHECKS, LOAD_S, Loaded, largest_gap_s, run, told
 from tests.lab.loads import LoadedNode

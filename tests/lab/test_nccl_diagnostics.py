@@ -14,10 +14,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from hwcheck.node.checks.gpu_pairs import gpu_pairs
-from hwcheck.node.checks.nccl_diagnostics import nccl_diagnostics
-from hwcheck.node.collective.spec import MIB
-from hwcheck.node.wire import CheckResult, Request, Timing
+from hwcheck.checks.gpu_pairs import gpu_pairs
+from hwcheck.checks.nccl_diagnostics import nccl_diagnostics
+from hwcheck.contract.collective_spec import MIB
+from hwcheck.contract.wire import CheckResult, Request, Timing
 from tests.lab import loads
 from tests.lab.answers import answers
 from tests.lab.load_runs import TOKEN, declared, judged

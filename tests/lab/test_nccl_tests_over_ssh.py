@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.node.wire import CheckResult, Leg
+from hwcheck.contract.wire import CheckResult, Leg
 from hwcheck.results.run_folder import Run, read_run, read_series
 from tests.lab.lab import Lab, Node, wait_until
 from tests.lab.scenarios_on_nodes import prepare

@@ -16,9 +16,9 @@ import pytest
 
 pytest.importorskip("torch")
 
+from hwcheck.contract.collective_spec import PAIRS
+from hwcheck.contract.wire import CheckResult
 from hwcheck.judge.records import Finding, worst
-from hwcheck.node.collective.spec import PAIRS
-from hwcheck.node.wire import CheckResult
 from tests.lab import loads
 from tests.lab.load_runs import answer, judged
 from tests.lab.loads import LoadedNode

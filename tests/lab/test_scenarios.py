@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hwcheck.node import checks
+from hwcheck import checks
 from hwcheck.node.host.reader import NodeHost
 from tests.lab.places import with_places
 from tests.lab.scenario import FOLDER, Scenario, load, names, overlay

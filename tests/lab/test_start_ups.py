@@ -14,8 +14,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from hwcheck.node.collective.spec import MIB
-from hwcheck.node.wire import Timing
+from hwcheck.contract.collective_spec import MIB
+from hwcheck.contract.wire import Timing
 from tests.lab.start_ups import CHECKS, START_UPS, Visit, visit
 
 pytestmark = [pytest.mark.urgent, pytest.mark.timeout(300)]

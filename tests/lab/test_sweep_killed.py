@@ -15,18 +15,18 @@ from pathlib import Path
 import pytest
 
 from hwcheck.exit_codes import FAILED, PASS
+from hwcheck.fleet.notify.config import Notify, Receiver, Secret
+from hwcheck.fleet.notify.outbox import Outbox
+from hwcheck.fleet.sweep.levels import LEVELS
+from hwcheck.fleet.sweep.request import SweepRequest
+from hwcheck.fleet.sweep.state import FOLDER, holder, read_state
 from hwcheck.history.views import History
 from hwcheck.inventory.inventory import Cluster
-from hwcheck.notify.config import Notify, Receiver, Secret
-from hwcheck.notify.outbox import Outbox
 from hwcheck.results.run_folder import CUT_OFF, read_run
 from hwcheck.scheduler.records import Amount
-from hwcheck.sweep.levels import LEVELS
-from hwcheck.sweep.request import SweepRequest
-from hwcheck.sweep.state import FOLDER, holder, read_state
+from tests.fleet.notify.receivers import Taken, http_receiver
 from tests.lab.lab import Lab, wait_until
 from tests.lab.sweeping import sweep
-from tests.notify.receivers import Taken, http_receiver
 
 pytestmark = [pytest.mark.usefixtures("namespaces"), pytest.mark.timeout(3600)]
 

@@ -12,8 +12,8 @@ import pytest
 
 from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.training_figures import figures_of
+from hwcheck.contract.model_shape import MODELS
 from hwcheck.node.training import strategies
-from hwcheck.node.training.shape import MODELS
 from hwcheck.run.training.bench import Bench, Recorder
 from tests.lab.groups import TINY, opened, python_with_torch
 from tests.lab.lab import Lab, wait_until

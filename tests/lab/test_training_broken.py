@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hwcheck.advise.catalogue import shipped
-from hwcheck.render.training import training_view
+from hwcheck.report.training import training_view
 from hwcheck.results.training import TrainingRecord
 from hwcheck.run.training.bench import Bench, Recorder
 from tests.lab.groups import TINY, opened, python_with_torch

@@ -10,8 +10,8 @@ from typing import Any
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.deadlines import Deadlines
 from hwcheck.connect.payload import Payload
+from hwcheck.contract.wire import Request
 from hwcheck.inventory.inventory import Host
-from hwcheck.node.wire import Request
 from hwcheck.results.run_folder import HostPlan, HostRecord, RunFolder, RunMeta, read_run
 from hwcheck.run.fan_out import NOBODY, VisitEvent, fan_out
 from tests.lab import stand_in

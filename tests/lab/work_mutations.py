@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hwcheck.contract.wire import CheckResult, Leg, Report, SizeTiming
 from hwcheck.node.main import run_check
-from hwcheck.node.wire import CheckResult, Leg, Report, SizeTiming
+from tests.checks import test_load_scenarios as simulated
 from tests.lab import at_work
 from tests.lab.mutation import Mutation
-from tests.node.checks import test_load_scenarios as simulated
 
 SCATTER = 0.01
 START_S = 8.0

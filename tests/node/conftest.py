@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 ASK_EVERYTHING = """
 import inspect, json, os
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.node.nvml.gpu import Gpu
 from hwcheck.node.nvml.nvml import Nvml
 from hwcheck.node.nvml.reader import NvmlReader

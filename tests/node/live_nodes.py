@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hwcheck.contract.wire import Request
 from hwcheck.node.live import LiveNode
 from hwcheck.node.load.sampler import SampleSource
 from hwcheck.node.nvml.events import EventWatch
 from hwcheck.node.nvml.reader import NotSupported
-from hwcheck.node.wire import Request
-from hwcheck.site.fake_node import FakeNode
+from hwcheck.testing.fake_node import FakeNode
 
 ADDRESSES = ("0000:18:00.0", "0001:2a:00.0")
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import pynvml
 
-from hwcheck.node.wire import CheckResult, Deframer, Report, Request, to_dict
+from hwcheck.contract.wire import CheckResult, Deframer, Report, Request, to_dict
 from hwcheck.results.schema_check import schema_problem
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "0123abcd"
-CODE = "import json, sys; from hwcheck.node.main import main; "
-START = "sys.exit(main(json.loads(sys.argv[1]), 'no zip'))"
+CODE = "import json, sys; from hwcheck import checks; from hwcheck.node.main import main; "
+START = "sys.exit(main(json.loads(sys.argv[1]), 'no zip', checks.load))"
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from hwcheck.contract.check import CouldNotMeasure, NotApplicable
 from hwcheck.node import dcgm, load_lock
-from hwcheck.node.check import CouldNotMeasure, NotApplicable
 from hwcheck.node.live import LiveNode
 from hwcheck.node.nccl_tests import process
 from tests.node.live_nodes import ADDRESSES, live_node

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from hwcheck.node.check import CouldNotMeasure, NotApplicable
+from hwcheck.contract.check import CouldNotMeasure, NotApplicable
+from hwcheck.contract.wire import Sample
 from hwcheck.node.gpus import (
     AnswerOfKind,
     Survey,
@@ -19,8 +20,7 @@ from hwcheck.node.gpus import (
     where_supported,
 )
 from hwcheck.node.node import Gpu
-from hwcheck.node.wire import Sample
-from hwcheck.site.fake_node import FakeNode
+from hwcheck.testing.fake_node import FakeNode
 
 LOST = {"error": "GPU is lost"}
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.node.interconnect import Interconnect, link_gbps, nvlink_gbps, nvlinks
-from hwcheck.site.fake_node import FakeNode
+from hwcheck.testing.fake_node import FakeNode
 
 CASES = Path(__file__).parents[1] / "cases" / "topology"
 

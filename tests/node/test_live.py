@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from hwcheck.contract.check import CouldNotMeasure, NotApplicable
+from hwcheck.contract.pairs_run import PairCopy, PairsRun
+from hwcheck.contract.wire import Leg, Request
 from hwcheck.node import load_lock
-from hwcheck.node.check import CouldNotMeasure, NotApplicable
-from hwcheck.node.collective import launch as collective
 from hwcheck.node.live import LiveNode
-from hwcheck.node.pairs.records import PairCopy, PairsRun
 from hwcheck.node.threads import Bounded
-from hwcheck.node.wire import Leg, Request
+from hwcheck.node.together import launch as collective
 from tests.node.live_nodes import ADDRESSES, live_node
 from tests.node.payloads import run_payload
 from tests.node.roots import Root

@@ -12,17 +12,17 @@ from typing import Any, ClassVar
 
 import pytest
 
+from hwcheck.contract.check import CouldNotMeasure, Remedy, check
+from hwcheck.contract.load_run import CollectiveRun, GpuWork
+from hwcheck.contract.wire import Leg, Sample
 from hwcheck.node import live, load_lock
-from hwcheck.node.check import CouldNotMeasure, Remedy, check
-from hwcheck.node.collective import launch as collective
 from hwcheck.node.live import LiveNode, Recorded
 from hwcheck.node.load import launch, run
-from hwcheck.node.load.records import CollectiveRun, GpuWork
 from hwcheck.node.load.run import Times
 from hwcheck.node.load.spec import BurnSpec
 from hwcheck.node.main import run_check
 from hwcheck.node.node import Node
-from hwcheck.node.wire import Leg, Sample
+from hwcheck.node.together import launch as collective
 from tests.node.live_nodes import ADDRESSES, live_node
 from tests.node.roots import Root
 

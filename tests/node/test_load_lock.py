@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.node import load_lock
-from hwcheck.node.check import CouldNotMeasure
 
 HOLDER = """
 import subprocess, sys

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.host.facts import KernelLog, KernelMessage
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.facts import KernelLog, KernelMessage
+from hwcheck.contract.wire import CheckResult, Value
 from hwcheck.node.load_watch import LoadWatch, newer
 from hwcheck.node.nvml.events import EventWatch
-from hwcheck.node.wire import CheckResult, Value
-from hwcheck.site.fake_node import FakeHost
+from hwcheck.testing.fake_node import FakeHost
 from tests.lab import nvml
 from tests.node.payloads import run_payload
 from tests.node.roots import Root
@@ -74,8 +74,8 @@ def test_a_log_that_cannot_be_read_is_a_problem_and_no_error() -> None:
 # What happens while the legs run: the scenario and the kernel log are replaced.
 DURING = """
 import os
-from hwcheck.node.collective import launch
-from hwcheck.node.wire import Leg
+from hwcheck.node.together import launch
+from hwcheck.contract.wire import Leg
 
 def run_legs(*arguments):
     for new, name in %r:

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
+from hwcheck.contract.check import Check, CouldNotMeasure, Metric, NotApplicable, Remedy, check
+from hwcheck.contract.limits import Equal
+from hwcheck.contract.wire import Deframer, Leg, Sample, to_dict
 from hwcheck.node import load_lock
-from hwcheck.node.check import Check, CouldNotMeasure, Metric, NotApplicable, Remedy, check
-from hwcheck.node.limits import Equal
 from hwcheck.node.main import Wire, run_check
 from hwcheck.node.node import Node
-from hwcheck.node.wire import Deframer, Leg, Sample, to_dict
 from hwcheck.results.schema_check import schema_problem
 from hwcheck.results.series import unpack
-from hwcheck.site.fake_node import FakeNode
+from hwcheck.testing.fake_node import FakeNode
 from tests.node.payloads import ROOT, run_payload
 
 IDLE = ("gpu_count", "driver", "power_cap", "temperature_idle", "pcie_link", "persistence_mode")
@@ -28,9 +28,9 @@ PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
 MINORS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
 
 PRINTS = """
-from hwcheck.node import checks
-from hwcheck.node.check import Remedy, check
-from hwcheck.node.wire import Sample
+from hwcheck import checks
+from hwcheck.contract.check import Remedy, check
+from hwcheck.contract.wire import Sample
 @check(metrics=[], remedy=Remedy('c', 'f'), gpu=False)
 def loud(node):
     '''Print.'''
@@ -66,7 +66,8 @@ HEAVY = (
 
 
 def test_what_few_visits_need_is_not_imported_at_the_start() -> None:
-    code = "import json, sys, hwcheck.node.main; print(json.dumps(sorted(sys.modules)))"
+    pushed = "import json, sys, hwcheck.checks, hwcheck.node.main"
+    code = f"{pushed}; print(json.dumps(sorted(sys.modules)))"
     command = [
         sys.executable,
         "-I",
@@ -198,9 +199,9 @@ def test_a_check_that_is_refused_the_node_found_it_busy() -> None:
 
 
 EXERCISE = """
-from hwcheck.node import checks, load_lock
-from hwcheck.node.check import Remedy, check
-from hwcheck.node.wire import Sample
+from hwcheck import checks; from hwcheck.node import load_lock
+from hwcheck.contract.check import Remedy, check
+from hwcheck.contract.wire import Sample
 from hwcheck.node.load import run
 load_lock.NAME = chr(0) + 'OUR_NAME'
 run.EXERCISE = run.Times(0.0, 1.0, 0.5)

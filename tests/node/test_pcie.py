@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from hwcheck.node.check import CouldNotMeasure, NotApplicable
+from hwcheck.contract.check import CouldNotMeasure, NotApplicable
 from hwcheck.node.pcie import Place, need_peers, newest, pci_path, place_of, widest
-from hwcheck.site.fake_node import FakeHost, FakeNode
+from hwcheck.testing.fake_node import FakeHost, FakeNode
 
 SWITCH = ("0000:16:00.0", "0000:15:01.0")
 """Upstream port of a switch, and the root port above it."""

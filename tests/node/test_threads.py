@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.node import threads
-from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.threads import BackgroundCall, Bounded, UnderWayError, side_by_side
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.node import torch_process
-from hwcheck.node.check import CouldNotMeasure
 
 ROOT = str(Path(torch_process.__file__).parents[2])
 

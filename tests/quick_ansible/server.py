@@ -35,7 +35,12 @@ HWCHECK = (
     *("matplotlib.backends.backend_svg", "matplotlib.figure", "numpy"),
     "hwcheck.provision.state.run",
 )
-SCRIPTS = ("hwcheck.connect.bootstrap", "hwcheck.node.", "hwcheck.provision.state.")
+SCRIPTS = (
+    "hwcheck.checks.",
+    "hwcheck.connect.bootstrap",
+    "hwcheck.node.",
+    "hwcheck.provision.state.",
+)
 """Are not for the controller to import, or not all."""
 KEPT = 8
 """So many configurations; the one that was used longest ago gives way."""
@@ -131,12 +136,12 @@ def load_hwcheck(request: dict[str, Any]) -> None:
         if not each.name.startswith(SCRIPTS):
             importlib.import_module(each.name)
     from hwcheck.connect import payload
-    from hwcheck.render.report import environment
+    from hwcheck.report.report import environment
     from hwcheck.results.schema_check import schema_problem
 
     payload.build()
     schema_problem({}, "run")
-    for template in importlib.resources.files("hwcheck.render").joinpath("templates").iterdir():
+    for template in importlib.resources.files("hwcheck.report").joinpath("templates").iterdir():
         kind = template.name.split(".")[1]
         environment("md" if kind == "md" else "html", {}).get_template(template.name)
     forget()

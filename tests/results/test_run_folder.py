@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from hwcheck.contract.columnar import pack
+from hwcheck.contract.load_run import LoadRun, Series
+from hwcheck.contract.reasons import NONE, VISIT_ENDED, Reason
+from hwcheck.contract.wire import CheckResult, Leg, Report, Sample, SizeTiming, to_dict
 from hwcheck.errors import UsageError
-from hwcheck.node.load.columnar import pack
-from hwcheck.node.load.records import LoadRun, Series
-from hwcheck.node.reasons import NONE, VISIT_ENDED, Reason
-from hwcheck.node.wire import CheckResult, Leg, Report, Sample, SizeTiming, to_dict
 from hwcheck.results.files import DiskError
 from hwcheck.results.run_folder import (
     CUT_OFF,

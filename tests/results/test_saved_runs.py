@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.tasks.outcome import show
+from hwcheck.cli.outcome import show
 
 SAVED = Path(__file__).parent / "saved"
 RUN = "20261122T130211Z-b9fde0"

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from hwcheck.node.wire import DTYPES, LEG_STATES, RESULT_STATES
+from hwcheck.contract.wire import DTYPES, LEG_STATES, RESULT_STATES
 from hwcheck.results import schema_check
 from hwcheck.results.run_folder import HOST_STATES
 from hwcheck.results.schema_check import schema_problem

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hwcheck.node.load.columnar import pack
-from hwcheck.node.load.records import CollectiveRun, GpuWork, LoadRun, Series
+from hwcheck.contract.columnar import pack
+from hwcheck.contract.load_run import CollectiveRun, GpuWork, LoadRun, Series
 from hwcheck.results.schema_check import schema_problem
 from hwcheck.results.series import VisitSeries, problem, unpack
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from hwcheck.node import checks
-from hwcheck.node.check import Check, Metric
-from hwcheck.node.limits import AtLeast, AtMost
+from hwcheck import checks
+from hwcheck.contract.check import Check, Metric
+from hwcheck.contract.limits import AtLeast, AtMost
 from hwcheck.results.site_limits import applied, ignored, in_force, problem
 
 REGISTRY = checks.load()

@@ -5,7 +5,7 @@ from typing import Any
 
 from hwcheck.advise.catalogue import shipped
 from hwcheck.judge.judge import judge
-from hwcheck.render.multi_host import multi_host_line, multi_host_view
+from hwcheck.report.multi_host import multi_host_line, multi_host_view
 from hwcheck.results.multi_host import Transport
 from hwcheck.results.transport import alike, in_words, over_sockets
 from hwcheck.run.multi_host.orders import Ready

@@ -11,7 +11,7 @@ from tests.lab.namespaces import REPOSITORY
 STANDS_ON = ("openssh-client", "python3-venv")
 """Packages of the Debian family."""
 
-PROGRAM = "#!python\nfrom hwcheck.tasks.program import main\nmain()\n"
+PROGRAM = "#!python\nfrom hwcheck.cli.program import main\nmain()\n"
 WHEEL = {
     "hwcheck_here.pth": f"{REPOSITORY}\n{sysconfig.get_path('purelib')}\n",
     "hwcheck-0.1.0.data/scripts/hwcheck": PROGRAM,

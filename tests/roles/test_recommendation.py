@@ -16,8 +16,8 @@ import yaml
 from hwcheck.advise.actions import advise
 from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.nccl_files import nccl_files
+from hwcheck.contract.reasons import Reason
 from hwcheck.judge.judge import judge
-from hwcheck.node.reasons import Reason
 from hwcheck.results.run_folder import HostRecord, read_run, write_rendered
 from tests.factories import gpu_host, hung, leg, saved
 from tests.roles.machine import PYTHON

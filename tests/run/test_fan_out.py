@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from hwcheck.connect.visit import Visit
+from hwcheck.contract.columnar import pack
+from hwcheck.contract.load_run import LoadRun, Series
 from hwcheck.inventory.inventory import Host
-from hwcheck.node.load.columnar import pack
-from hwcheck.node.load.records import LoadRun, Series
 from hwcheck.results.files import DiskError
 from hwcheck.results.run_folder import (
     OUT_OF_TIME,

@@ -13,11 +13,11 @@ import pytest
 from hwcheck.advise.actions import actions
 from hwcheck.advise.catalogue import shipped
 from hwcheck.connect.connector import Connector
+from hwcheck.contract.reasons import NONE
+from hwcheck.contract.wire import Leg, Request, Timing, to_dict
 from hwcheck.inventory.inventory import Host
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
-from hwcheck.node.reasons import NONE
-from hwcheck.node.wire import Leg, Request, Timing, to_dict
 from hwcheck.results.run_folder import OUT_OF_TIME, Run, read_run
 from hwcheck.run.measure import Display, RunLimits, VisitTurn, measure
 from hwcheck.run.options import Options
@@ -34,10 +34,10 @@ MAIN = """\
 import os
 
 from hwcheck.node import lifeline
-from hwcheck.node.wire import Request, frame
+from hwcheck.contract.wire import Request, frame
 
 
-def main(data, payload):
+def main(data, payload, load):
     request = Request.from_dict(data)
     out = os.dup(1)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from hwcheck.connect import payload
+from hwcheck.contract.model_shape import MODELS
+from hwcheck.contract.wire import Timing, to_dict
 from hwcheck.inventory.defaults import ConnectionFlags
 from hwcheck.inventory.inventory import Cluster, Host
-from hwcheck.node.training.shape import MODELS
-from hwcheck.node.wire import Timing, to_dict
 from hwcheck.results.run_folder import RunFolder, RunMeta, read_run
 from hwcheck.results.schema_check import schema_problem
 from hwcheck.run.multi_host.orders import MultiHostOptions

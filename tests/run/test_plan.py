@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from hwcheck.connect import payload
+from hwcheck.contract.collective_spec import CollectiveSpec
+from hwcheck.contract.wire import Timing
 from hwcheck.errors import UsageError
 from hwcheck.inventory.expectations import HostSettings
 from hwcheck.inventory.inventory import Cluster, Host
-from hwcheck.node.collective.spec import CollectiveSpec
-from hwcheck.node.wire import Timing
 from hwcheck.run.options import Options
 from hwcheck.run.plan import PROFILES, Plan
 from hwcheck.run.plan import make_plan as plan_of

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import yaml
 
-from hwcheck.node import checks as registry
-from hwcheck.sweep import state as sweep_state
-from hwcheck.sweep.state import SweepState, key_of, read_state
-from hwcheck.tasks import sweep
-from hwcheck.tasks.program import run
+from hwcheck import checks as registry
+from hwcheck.cli import sweep
+from hwcheck.cli.program import run
+from hwcheck.fleet.sweep import state as sweep_state
+from hwcheck.fleet.sweep.state import SweepState, key_of, read_state
 from tests.lab.lab import Lab
 from tests.lab.waiting import wait_until
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from hwcheck.cli import sweep
+from hwcheck.fleet.sweep import measuring
+from hwcheck.fleet.sweep.watch import SchedulerWatch
 from hwcheck.results.multi_host import MultiHostRecord, read_multi_host
 from hwcheck.results.run_folder import GIVEN_UP, read_run
 from hwcheck.run import measure
 from hwcheck.run.multi_host.participants import Participants
-from hwcheck.sweep import measuring
-from hwcheck.sweep.watch import SchedulerWatch
-from hwcheck.tasks import sweep
 from tests.lab.conftest import namespaces
 from tests.lab.lab import Lab
 from tests.lab.waiting import wait_until
@@ -81,9 +81,9 @@ SLOW = '''"""A check that takes longer than any test."""
 import subprocess
 from typing import Iterator
 
-from hwcheck.node.check import Metric, Remedy, check
+from hwcheck.contract.check import Metric, Remedy, check
 from hwcheck.node.node import Node
-from hwcheck.node.wire import Sample
+from hwcheck.contract.wire import Sample
 
 
 @check(

@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from hwcheck.accept.criteria import parse_criteria
-from hwcheck.accept.stages import STAGES
+from hwcheck import checks
 from hwcheck.advise.assessment import assess
 from hwcheck.advise.catalogue import Catalogue, shipped
 from hwcheck.connect import payload
+from hwcheck.contract.check import BY_USE
+from hwcheck.contract.limits import Steady
 from hwcheck.errors import UsageError
-from hwcheck.node import checks
-from hwcheck.node.check import BY_USE
-from hwcheck.node.limits import Steady
-from hwcheck.render.html import html
+from hwcheck.fleet.accept.criteria import parse_criteria
+from hwcheck.fleet.accept.stages import STAGES
+from hwcheck.report.html import html
 from hwcheck.site.additions import Additions, faults_of, load
-from hwcheck.site.cases import record_of, run_of
 from hwcheck.site.folder import read
+from hwcheck.testing.cases import record_of, run_of
 from tests.site.page import example, write
 
 CHECK = "hwcheck/checks/checkpoint_room.py"
@@ -118,7 +118,7 @@ def test_checks_are_pushed_among_ours(tmp_path: Path) -> None:
     additions = loaded(tmp_path)
     built = payload.build(tuple(additions.payload_files.items()))
     archive = zipfile.ZipFile(io.BytesIO(built.data))
-    assert archive.read("hwcheck/node/checks/checkpoint_room.py").decode() == example()[CHECK]
+    assert archive.read("hwcheck/checks/checkpoint_room.py").decode() == example()[CHECK]
     assert built.sha256 != payload.build().sha256
 
 

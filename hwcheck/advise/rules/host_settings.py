@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hwcheck.advise.rule import HostFindings, Sign, rule, sign
+from hwcheck.contract.reasons import LOG_LOST, MIG, NO_PERMISSION
 from hwcheck.judge.records import PEERS, Finding
-from hwcheck.node.reasons import LOG_LOST, MIG, NO_PERMISSION
 from hwcheck.results.site_limits import ABSENT
 
 

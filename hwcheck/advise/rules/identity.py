@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hwcheck.advise.rule import HostFindings, Sign, rule, sign
+from hwcheck.contract.reasons import SAME_IDENTIFIER
 from hwcheck.judge.records import NEIGHBORS, Finding
-from hwcheck.node.reasons import SAME_IDENTIFIER
 from hwcheck.results.site_limits import ABSENT
 
 

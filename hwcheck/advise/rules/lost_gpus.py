@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from hwcheck.advise.rule import HostFindings, Sign, rule, sign
-from hwcheck.judge.records import Finding
-from hwcheck.node.reasons import (
+from hwcheck.contract.reasons import (
     COUNT_IN_DOUBT,
     DRIVER_BROKEN,
     GPU_LOST,
@@ -14,6 +13,7 @@ from hwcheck.node.reasons import (
     NO_IDENTIFIER,
     of_former_run,
 )
+from hwcheck.judge.records import Finding
 
 LOST = re.compile(r"(xid (79|143)|gpu_unavailable)$")
 RECOVERY = re.compile(r"xid 154$")

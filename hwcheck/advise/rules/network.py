@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from hwcheck.advise.rule import HostFindings, Sign, rule, sign
+from hwcheck.contract.reasons import IDLE_CARDS
+from hwcheck.contract.wire import Leg
 from hwcheck.fold import fold
 from hwcheck.judge.interconnect import NEAR
 from hwcheck.judge.network import named_ports
 from hwcheck.judge.records import Finding
-from hwcheck.node.reasons import IDLE_CARDS
-from hwcheck.node.wire import Leg
 from hwcheck.results.site_limits import ABSENT
 
 SOCKET = "NET/Socket"

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from hwcheck.advise.rule import WITH_P2P, HostFindings, Sign, rule, sign
+from hwcheck.contract.wire import Leg
 from hwcheck.judge.expectation import PASS_FROM
 from hwcheck.judge.expectation import SOURCE as OWN_LINKS
 from hwcheck.judge.records import SHARP, Finding
-from hwcheck.node.wire import Leg
 from hwcheck.results.site_limits import ABSENT
 
 NVLINK_FAULTS = re.compile(r"(xid (74|136|14[4-9]|150)|sxid \d+)$")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hwcheck.advise.rule import HostFindings, Sign, rule, sign
+from hwcheck.contract.reasons import CHANGED, COMES_AND_GOES, DRIFTS, GREW
 from hwcheck.judge.records import OWN_PAST, Finding
-from hwcheck.node.reasons import CHANGED, COMES_AND_GOES, DRIFTS, GREW
 
 SOURCE = (
     "Xiong et al., SuperBench, USENIX ATC 2024: what fails in part, behind spare links and spare "

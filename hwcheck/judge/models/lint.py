@@ -14,12 +14,12 @@ from statistics import median
 
 import yaml
 
+from hwcheck.contract.limits import CONFIDENCES
 from hwcheck.judge.models import UNITS, Model, ModelFigure, read, shipped
 from hwcheck.judge.models.hardware import CHIPS, LEAST_SUSTAINED, MOST_SUSTAINED, Chip
 from hwcheck.judge.models.lint_busbw import busbw_problems
 from hwcheck.judge.models.lint_text import has_word, is_source, quoted_share
 from hwcheck.judge.models.records import SIZE
-from hwcheck.node.limits import CONFIDENCES
 
 EVERY_MODEL = ("fp16_tflops", "memory_gbps")
 PCI_ID = re.compile(r"[0-9a-f]{4}(:[0-9a-f]{8})?\Z")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Dict, Sequence, Tuple
 
-from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.collective.spec import EVERY_NODE_LEGS, LOGGING, SITE, SOME_NODE_LEGS, LegPlan
-from hwcheck.node.host.facts import NcclSetting
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.collective_spec import EVERY_NODE_LEGS, LOGGING, SITE, SOME_NODE_LEGS, LegPlan
+from hwcheck.contract.facts import NcclSetting
 from hwcheck.node.interconnect import Interconnect, nvlinks
 from hwcheck.node.node import Node
 

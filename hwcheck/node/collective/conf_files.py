@@ -11,7 +11,7 @@ import pwd
 import re
 from typing import Iterator, Tuple
 
-from hwcheck.node.collective.spec import SYSTEM_CONF, SYSTEM_CONF_NOTE, USER_CONF_NOTE
+from hwcheck.contract.collective_spec import SYSTEM_CONF, SYSTEM_CONF_NOTE, USER_CONF_NOTE
 
 FIRST_WITH_CONF_FILE = (2, 23)
 _VERSION = re.compile(r"\b(\d{1,3})\.(\d{1,5})")

@@ -5,16 +5,16 @@ from __future__ import annotations
 import sys
 from typing import List
 
+from hwcheck.contract.busbw import busbw_factor
+from hwcheck.contract.collective_spec import DIAGNOSTICS, CollectiveSpec, LegPlan
+from hwcheck.contract.nccl_diag import RUN, DiagnosticsRun, is_there, lines_of
+from hwcheck.contract.reasons import HANG, NONE, UNREADABLE, Reason
+from hwcheck.contract.wire import DRIVER_ANSWERS, SizeTiming
 from hwcheck.node.collective import runtime
-from hwcheck.node.collective.busbw import busbw_factor
 from hwcheck.node.collective.hangs import ENDED, Hangs
 from hwcheck.node.collective.leg_run import LegRun
-from hwcheck.node.collective.nccl_diag import RUN, DiagnosticsRun, is_there, lines_of
 from hwcheck.node.collective.rank import Bounds, Turn
-from hwcheck.node.collective.spec import DIAGNOSTICS, CollectiveSpec, LegPlan
 from hwcheck.node.json_lines import Send
-from hwcheck.node.reasons import HANG, NONE, UNREADABLE, Reason
-from hwcheck.node.wire import DRIVER_ANSWERS, SizeTiming
 
 COLLECTIVE = "all_reduce"
 """Torch has NCCL make the communicator at the first collective."""

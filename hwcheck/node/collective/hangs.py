@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Callable, Dict, Sequence
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.wire import DRIVER_ANSWERS
 from hwcheck.node.node import Gpu
 from hwcheck.node.threads import side_by_side
-from hwcheck.node.wire import DRIVER_ANSWERS
 
 ENDED = {"hang": "hung", "not_started": "did not start"}
 """States of legs that were ended, and what became of these."""

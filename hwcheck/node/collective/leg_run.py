@@ -9,19 +9,19 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Callable, List, Mapping, Optional, Tuple
 
-from hwcheck.node.collective import rank as rank_body
-from hwcheck.node.collective.held_ranks import HeldRanks
-from hwcheck.node.collective.log import Log
-from hwcheck.node.collective.nccl_info import INIT_COMPLETE
-from hwcheck.node.collective.rank import Turn
-from hwcheck.node.collective.spec import (
+from hwcheck.contract.collective_spec import (
     SECOND_TRY,
     CollectiveSpec,
     LegPlan,
     rank_environment,
 )
+from hwcheck.contract.wire import SizeTiming
+from hwcheck.node.collective import rank as rank_body
+from hwcheck.node.collective.held_ranks import HeldRanks
+from hwcheck.node.collective.log import Log
+from hwcheck.node.collective.nccl_info import INIT_COMPLETE
+from hwcheck.node.collective.rank import Turn
 from hwcheck.node.collective.watch import TimedSize, Watch
-from hwcheck.node.wire import SizeTiming
 
 ENDINGS = {
     "hang": "killed after",

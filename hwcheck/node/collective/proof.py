@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Dict, List, Mapping
 
+from hwcheck.contract.collective_spec import COMMON_ENV, LOGGING, NO_CONF, SITE, LegPlan
+from hwcheck.contract.reasons import NONE, OTHER_WAY, UNPROVEN, Reason
+from hwcheck.contract.wire import Value
 from hwcheck.node.collective.nccl_info import CUT, NcclInfo
-from hwcheck.node.collective.spec import COMMON_ENV, LOGGING, NO_CONF, SITE, LegPlan
-from hwcheck.node.reasons import NONE, OTHER_WAY, UNPROVEN, Reason
-from hwcheck.node.wire import Value
 
 # What must not be seen in a leg, and one of which must be seen in it.
 FORBIDDEN: Mapping[str, List[str]] = {"p2p_off": ["P2P"], "net": ["P2P", "SHM", "NVLS"]}

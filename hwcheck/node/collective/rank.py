@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from itertools import count
 from typing import Any, Dict, Iterator, Mapping, Optional, Tuple
 
+from hwcheck.contract.collective_spec import NOISE, CollectiveSpec, size_text
 from hwcheck.node import json_lines
 from hwcheck.node.collective import operations, runtime
 from hwcheck.node.collective.operations import BOTH, Operation
 from hwcheck.node.collective.pattern import Pattern
-from hwcheck.node.collective.spec import NOISE, CollectiveSpec, size_text
 from hwcheck.node.collective.work import Work, chunk_bytes, footprint
 from hwcheck.node.json_lines import Send
 

@@ -12,10 +12,10 @@ import traceback
 from functools import partial
 from typing import Callable, List, Mapping, Optional
 
+from hwcheck.contract.reasons import GPU_EXCLUSIVE, NOT_OFFERED, RANK_FAILED
 from hwcheck.node import json_lines, parent_death
 from hwcheck.node.collective.log import BREAKS
 from hwcheck.node.json_lines import Message, Send
-from hwcheck.node.reasons import GPU_EXCLUSIVE, NOT_OFFERED, RANK_FAILED
 
 LOOK_S = 0.01
 DUMP_SIGNAL = signal.SIGUSR2

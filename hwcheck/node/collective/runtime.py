@@ -8,9 +8,9 @@ import time
 from datetime import timedelta
 from typing import Any, Callable, List, Tuple
 
+from hwcheck.contract.collective_spec import CollectiveSpec
 from hwcheck.node import torch_runtime
 from hwcheck.node.collective import flight
-from hwcheck.node.collective.spec import CollectiveSpec
 from hwcheck.node.torch_runtime import dist, torch
 
 __all__ = [

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Iterator, Protocol, Sequence, Tuple, TypeVar
 
+from hwcheck.contract.collective_spec import NOISE, LegPlan, size_text
 from hwcheck.node.collective.hangs import Hangs
-from hwcheck.node.collective.spec import NOISE, LegPlan, size_text
 
 FIRST_SHARE = 0.6  # of the budget is for the first turns; the rest is for the repetitions
 

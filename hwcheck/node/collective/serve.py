@@ -6,21 +6,21 @@ import os
 from contextlib import ExitStack
 from typing import Callable, List, Mapping, Sequence, Tuple
 
-from hwcheck.node.collective.hangs import ENDED, Hangs
-from hwcheck.node.collective.leg_run import LegRun, Taken
-from hwcheck.node.collective.operations import Operation
-from hwcheck.node.collective.rank import Bounds, Turn
-from hwcheck.node.collective.schedule import take_turns
-from hwcheck.node.collective.spec import (
+from hwcheck.contract.collective_spec import (
     NOISE,
     CollectiveSpec,
     LegPlan,
     size_text,
 )
+from hwcheck.contract.reasons import GPU_EXCLUSIVE
+from hwcheck.contract.wire import SizeTiming, to_dict
+from hwcheck.node.collective.hangs import ENDED, Hangs
+from hwcheck.node.collective.leg_run import LegRun, Taken
+from hwcheck.node.collective.operations import Operation
+from hwcheck.node.collective.rank import Bounds, Turn
+from hwcheck.node.collective.schedule import take_turns
 from hwcheck.node.collective.unit import CollectiveUnit
 from hwcheck.node.json_lines import Send
-from hwcheck.node.reasons import GPU_EXCLUSIVE
-from hwcheck.node.wire import SizeTiming, to_dict
 
 
 def serve(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import List, Sequence
 
-from hwcheck.node.wire import SizeTiming
+from hwcheck.contract.wire import SizeTiming
 
 
 def slowest(times_by_rank: Sequence[Sequence[float]]) -> List[float]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Dict, List, Mapping, Optional, Tuple
 
+from hwcheck.contract.busbw import busbw_factor
+from hwcheck.contract.collective_spec import TOO_SMALL, CollectiveSpec, LegPlan
+from hwcheck.contract.reasons import NONE, NOT_OFFERED, OUT_OF_BUDGET
+from hwcheck.contract.wire import Leg, SizeTiming, Value, leg_reason
 from hwcheck.node.collective import conf_files, nccl_info, proof
-from hwcheck.node.collective.busbw import busbw_factor
 from hwcheck.node.collective.leg_run import Taken
 from hwcheck.node.collective.operations import Operation
 from hwcheck.node.collective.rank import LARGEST_MEASURED
-from hwcheck.node.collective.spec import TOO_SMALL, CollectiveSpec, LegPlan
 from hwcheck.node.collective.timing import merge
 from hwcheck.node.collective.watch import TimedSize
-from hwcheck.node.reasons import NONE, NOT_OFFERED, OUT_OF_BUDGET
-from hwcheck.node.wire import Leg, SizeTiming, Value, leg_reason
 
 LATE = "; take a smaller -b or -n, or a longer profile"
 

@@ -7,10 +7,10 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from hwcheck.contract.collective_spec import size_text
+from hwcheck.contract.wire import SizeTiming
 from hwcheck.node.collective.ranks import RankGroup, RankProcess, wait_until
-from hwcheck.node.collective.spec import size_text
 from hwcheck.node.collective.timing import slowest, summarize
-from hwcheck.node.wire import SizeTiming
 
 # An exception in one rank is often the echo of another's death, which comes a moment later.
 ECHO_S = 0.3

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any, Dict, Iterator, Mapping, Optional, Tuple
 
-from hwcheck.node.host.facts import ContainerSettings
+from hwcheck.contract.facts import ContainerSettings
 from hwcheck.node.host.tree import Tree
 
 DOCKER = "etc/docker/daemon.json"

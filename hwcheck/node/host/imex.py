@@ -10,7 +10,7 @@ import re
 from ipaddress import ip_address
 from typing import Optional, Set
 
-from hwcheck.node.host.facts import Imex
+from hwcheck.contract.facts import Imex
 from hwcheck.node.host.processes import ProcessReader
 from hwcheck.node.host.tree import READ_LIMIT_BYTES
 

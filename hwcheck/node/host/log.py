@@ -8,10 +8,10 @@ import re
 import time
 from typing import Iterable, Iterator, List, Sequence, Tuple
 
-from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.host.facts import KernelLog, KernelMessage
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.facts import KernelLog, KernelMessage
+from hwcheck.contract.reasons import NO_PERMISSION
 from hwcheck.node.host.tree import Tree
-from hwcheck.node.reasons import NO_PERMISSION
 
 READ_LIMIT_BYTES = 8 << 20
 """No buffer or boot's log that is of use is larger; the end of a longer one is read."""

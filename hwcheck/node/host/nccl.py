@@ -7,7 +7,7 @@ import pwd
 import re
 from typing import Dict, Iterator, List, Mapping, Optional, Tuple
 
-from hwcheck.node.host.facts import NcclSetting
+from hwcheck.contract.facts import NcclSetting
 from hwcheck.node.host.tree import Tree
 
 PREFIX = "NCCL_"

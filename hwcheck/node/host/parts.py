@@ -7,9 +7,9 @@ import os
 import re
 from typing import Any, Dict, Iterator, List
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.facts import Neighbor, Part
 from hwcheck.node.host import smbios, vpd
-from hwcheck.node.host.facts import Neighbor, Part
 from hwcheck.node.host.pci import DEVICES
 from hwcheck.node.host.rdma import CLASS, RdmaReader
 from hwcheck.node.host.tree import contents

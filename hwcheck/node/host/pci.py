@@ -7,10 +7,10 @@ import re
 import struct
 from typing import Dict, List, Optional, Tuple
 
-from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.host.facts import NvmeDrive
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.facts import NvmeDrive
+from hwcheck.contract.reasons import NO_PERMISSION
 from hwcheck.node.host.tree import Tree, contents
-from hwcheck.node.reasons import NO_PERMISSION
 
 DEVICES = "sys/bus/pci/devices/"
 SLOTS = "sys/bus/pci/slots/"

@@ -6,7 +6,7 @@ import os
 import re
 from typing import Dict, List, Optional, Tuple
 
-from hwcheck.node.host.facts import Gid, RdmaPort
+from hwcheck.contract.facts import Gid, RdmaPort
 from hwcheck.node.host.pci import ADDRESS, PciReader
 
 CLASS = "sys/class/infiniband/"

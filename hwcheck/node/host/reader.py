@@ -9,7 +9,8 @@ import os
 import re
 from typing import Optional
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.reasons import NO_PERMISSION
 from hwcheck.node.host.containers import ContainerReader
 from hwcheck.node.host.imex import ImexReader
 from hwcheck.node.host.log import LogReader
@@ -17,7 +18,6 @@ from hwcheck.node.host.nccl import NcclReader
 from hwcheck.node.host.parts import PartsReader
 from hwcheck.node.host.software import SoftwareReader
 from hwcheck.node.host.system import SystemReader
-from hwcheck.node.reasons import NO_PERMISSION
 
 JOB_PROCESSES = ("slurmstepd", "sge_shepherd")
 """Processes that exist once per job on a node and at no other time (see scheduler_job)."""

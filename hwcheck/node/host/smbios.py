@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Iterator, List, NamedTuple, Optional
 
-from hwcheck.node.host.facts import Part
+from hwcheck.contract.facts import Part
 
 BIOS, SYSTEM, BOARD, CHASSIS, PROCESSOR, MEMORY, POWER_SUPPLY, END = 0, 1, 2, 3, 4, 17, 39, 127
 """Types of structures (DMTF DSP0134, System Management BIOS Reference Specification, chapter 7)."""

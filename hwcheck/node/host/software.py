@@ -8,11 +8,11 @@ import re
 import sys
 from typing import Dict, List, Optional
 
-from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.host.facts import TorchStack
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.facts import TorchStack
+from hwcheck.contract.reasons import NO_TORCH, of_errno
 from hwcheck.node.host.torch_stack import version_in_name
 from hwcheck.node.host.tree import Tree, contents
-from hwcheck.node.reasons import NO_TORCH, of_errno
 
 PAYLOAD = os.path.abspath(__file__).rsplit(os.sep, 4)[0]
 """The folder that holds this package."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Dict, Iterator, List, Optional
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.facts import Filesystem, HugePages, Mount
 from hwcheck.node.host import system_calls
-from hwcheck.node.host.facts import Filesystem, HugePages, Mount
 from hwcheck.node.host.tree import Tree
 
 DMI = "sys/class/dmi/id/"

@@ -6,9 +6,9 @@ import os
 import resource
 from typing import Optional
 
-from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.host.facts import Filesystem
-from hwcheck.node.reasons import of_errno
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.facts import Filesystem
+from hwcheck.contract.reasons import of_errno
 
 STA_UNSYNC = 0x0040
 TIME_ERROR = 5

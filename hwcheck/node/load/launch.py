@@ -9,14 +9,14 @@ import threading
 import time
 from typing import Any, Optional, Tuple
 
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.load_run import GpuWork
+from hwcheck.contract.reasons import NO_TORCH
 from hwcheck.node import json_lines, torch_process
-from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.collective.log import Log
 from hwcheck.node.json_lines import Message
-from hwcheck.node.load.records import GpuWork
 from hwcheck.node.load.spec import BurnSpec, clean_environment
 from hwcheck.node.load.tally import Tally
-from hwcheck.node.reasons import NO_TORCH
 
 BOOT = torch_process.BOOT % "hwcheck.node.load.launcher"
 START_LIMIT_S = 60.0  # CUDA, buffers and copies of one GPU ...

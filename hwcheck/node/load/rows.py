@@ -18,7 +18,7 @@ from typing import (
     TypeVar,
 )
 
-from hwcheck.node.load.records import Bits, Series
+from hwcheck.contract.load_run import Bits, Series
 
 ROW_LIMIT = 2000
 """6 min 40 s at 5 Hz: a standard load with its cool-down stays as it was sampled."""

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Callable, Mapping, Optional, Protocol, Sequence, Tuple
 
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.load_run import GpuWork, LoadRun
+from hwcheck.contract.wire import Request
 from hwcheck.node import load_lock
 from hwcheck.node.affinity import near_cpus
-from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.load.records import GpuWork, LoadRun
 from hwcheck.node.load.safety import SILENCE_LIMIT_S, START_SILENCE_LIMIT_S, Guard, Limited
 from hwcheck.node.load.sampler import Latest, Sampler
 from hwcheck.node.load.settle import QUANTITIES, WINDOW_S, settled
 from hwcheck.node.load.spec import BurnSpec, Target
 from hwcheck.node.node import Gpu
-from hwcheck.node.wire import Request
 
 SLACK_S = 120.0
 """The burn is ended from here; by itself it would end so much later."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Dict, Mapping, Protocol, Sequence
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.node.load.sampler import Latest
 from hwcheck.node.threads import side_by_side
 

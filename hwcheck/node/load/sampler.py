@@ -18,8 +18,8 @@ from typing import (
     Union,
 )
 
-from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.load.records import Series
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.load_run import Series
 from hwcheck.node.load.rows import Rows
 from hwcheck.node.nvml.reader import GpuLost
 from hwcheck.node.nvml.samples import EACH, OFTEN, SELDOM

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import List, Mapping, Sequence, Tuple
 
-from hwcheck.node.load.records import Column, Series
+from hwcheck.contract.load_run import Column, Series
 
 WINDOW_S = 45.0
 """What is looked at. NVML counts whole degrees: at 1 C in 30 s a shorter window could fall between

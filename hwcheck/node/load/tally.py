@@ -6,7 +6,7 @@ import statistics
 import time
 from typing import Any, Dict, List, Mapping
 
-from hwcheck.node.load.records import GpuWork
+from hwcheck.contract.load_run import GpuWork
 
 SHORTEST_WINDOW_S = 0.5  # the last window is cut short
 LOW_SHARE = 0.05

@@ -7,10 +7,10 @@ import subprocess
 import sys
 from typing import Any, Callable, Dict, Mapping, Sequence
 
+from hwcheck.contract.check import CouldNotMeasure, NotApplicable
+from hwcheck.contract.reasons import NO_TORCH
 from hwcheck.node import json_lines, torch_process
-from hwcheck.node.check import CouldNotMeasure, NotApplicable
 from hwcheck.node.collective.hangs import problem_of
-from hwcheck.node.collective.launch import END_LIMIT_S
 from hwcheck.node.collective.log import Log
 from hwcheck.node.json_lines import Message
 from hwcheck.node.live import LiveNode
@@ -18,7 +18,7 @@ from hwcheck.node.load_lock import BusyError
 from hwcheck.node.multi_host.order import WORKS
 from hwcheck.node.multi_host.place import description_of, local_address
 from hwcheck.node.node import Gpu
-from hwcheck.node.reasons import NO_TORCH
+from hwcheck.node.together.launch import END_LIMIT_S
 
 STORE_LIMIT_S = 30.0
 MOST_LOG_BYTES = 4 * 1024 * 1024
@@ -97,7 +97,7 @@ class OrderServer:
         if self._answer != "trained":
             child.tell(order)
             return child.hear(limit_s)
-        from hwcheck.node.training.observed import observing  # here: most sessions train nothing
+        from hwcheck.node.multi_host.observed import observing  # here: most sessions train nothing
 
         with observing(node.sampler() if gpus else None) as observed:
             child.tell(order)

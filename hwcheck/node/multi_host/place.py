@@ -7,8 +7,8 @@ import socket
 import struct
 from typing import Any, Dict, Optional, Sequence, Tuple
 
-from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.collective.spec import LOGGING
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.collective_spec import LOGGING
 from hwcheck.node.node import Gpu, Node
 
 TEXT = 300

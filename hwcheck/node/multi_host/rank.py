@@ -7,9 +7,9 @@ import struct
 from datetime import timedelta
 from typing import Any, Callable, Dict, List, Tuple
 
+from hwcheck.contract.collective_spec import CollectiveSpec
 from hwcheck.node.collective import operations, pattern, runtime
 from hwcheck.node.collective.runtime import dist, torch
-from hwcheck.node.collective.spec import CollectiveSpec
 from hwcheck.node.collective.work import Work
 from hwcheck.node.json_lines import Send
 from hwcheck.node.multi_host import store as stores

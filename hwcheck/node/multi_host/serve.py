@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping
 
+from hwcheck.contract.collective_spec import SITE, CollectiveSpec, LegPlan, rank_environment
 from hwcheck.node.collective import nccl_info, proof, stacks
 from hwcheck.node.collective.choose_legs import LOGIN
 from hwcheck.node.collective.log import Log
 from hwcheck.node.collective.ranks import RankGroup, RankProcess
-from hwcheck.node.collective.spec import SITE, CollectiveSpec, LegPlan, rank_environment
 from hwcheck.node.collective.watch import Watch
 from hwcheck.node.json_lines import Message, Send
 from hwcheck.node.multi_host import rank as rank_body

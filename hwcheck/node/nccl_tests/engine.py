@@ -17,18 +17,18 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Callable, Iterator, List, Optional, Tuple
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.collective_spec import SECOND_TRY, CollectiveSpec, LegPlan, rank_environment
+from hwcheck.contract.wire import COLLECTIVES, Leg, leg_reason
 from hwcheck.node.collective import conf_files, nccl_info, proof
 from hwcheck.node.collective.hangs import ENDED, Driver, Hangs, nobody
 from hwcheck.node.collective.log import head_of, last_lines, shortened
 from hwcheck.node.collective.schedule import FIRST_SHARE, take_turns
-from hwcheck.node.collective.spec import SECOND_TRY, CollectiveSpec, LegPlan, rank_environment
 from hwcheck.node.nccl_tests import json_form, process, text
 from hwcheck.node.nccl_tests.outcome import outcome, together
 from hwcheck.node.nccl_tests.pace import Pace
 from hwcheck.node.nccl_tests.process import ProgramResult
 from hwcheck.node.nccl_tests.records import Table
-from hwcheck.node.wire import COLLECTIVES, Leg, leg_reason
 
 HELP_S = 20.0
 

@@ -9,8 +9,9 @@ import signal
 from dataclasses import dataclass, replace
 from typing import Dict, List, Optional, Tuple
 
-from hwcheck.node.collective.busbw import busbw_factor
-from hwcheck.node.collective.spec import TOO_SMALL, CollectiveSpec, size_text
+from hwcheck.contract.busbw import busbw_factor
+from hwcheck.contract.collective_spec import TOO_SMALL, CollectiveSpec, size_text
+from hwcheck.contract.wire import Leg, SizeTiming
 from hwcheck.node.nccl_tests.process import MOST_BYTES, ProgramResult
 from hwcheck.node.nccl_tests.records import (
     Half,
@@ -19,7 +20,6 @@ from hwcheck.node.nccl_tests.records import (
     computed_ranks,
     listed_ranks,
 )
-from hwcheck.node.wire import Leg, SizeTiming
 
 # NVIDIA/nccl-tests, README.md, "Exit codes" (2.17.6 on); wrong data was 6 in 2.17.6 and 1 before.
 CODES = {

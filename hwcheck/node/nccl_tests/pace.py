@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Callable, Optional, Tuple
 
+from hwcheck.contract.collective_spec import NOISE, size_text
 from hwcheck.node.collective.nccl_info import INIT_COMPLETE
-from hwcheck.node.collective.spec import NOISE, size_text
 from hwcheck.node.nccl_tests import text
 
 NO_TIME = "stopped at %s: the next size does not fit in the time"

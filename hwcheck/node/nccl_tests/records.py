@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Dict, List, Optional, Tuple
 
-from hwcheck.node.collective.busbw import PASSES
+from hwcheck.contract.busbw import PASSES
 
 
 @dataclass(frozen=True)

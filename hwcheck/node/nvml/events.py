@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Protocol, Sequence
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.quantities import GpuEvent
+from hwcheck.contract.reasons import Reason, together
 from hwcheck.node.nvml.reader import Library, NotSupported, TimedOut
-from hwcheck.node.quantities import GpuEvent
-from hwcheck.node.reasons import Reason, together
 
 KINDS = {
     "nvmlEventTypeXidCriticalError": "xid",

@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Dict, List, Optional, Set
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.quantities import Clocks, GpuProcess, Mode
+from hwcheck.contract.wire import GpuFacts
 from hwcheck.node.nvml.memory import MemoryReader
 from hwcheck.node.nvml.reader import (
     MARGIN,
@@ -19,8 +21,6 @@ from hwcheck.node.nvml.reader import (
     text,
 )
 from hwcheck.node.nvml.topology import TopologyReader, sysfs_address
-from hwcheck.node.quantities import Clocks, GpuProcess, Mode
-from hwcheck.node.wire import GpuFacts
 
 COMPUTE = tuple("nvmlDeviceGetComputeRunningProcesses" + end for end in ("_v3", "_v2", ""))
 CLIENTS = tuple("nvmlDeviceGetMPSComputeRunningProcesses" + end for end in ("_v3", "_v2", ""))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Tuple
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.quantities import Fabric, NvLink, NvLinkErrors, NvLinkRates, RackPlace
 from hwcheck.node.fabric_health import decode
 from hwcheck.node.nvml.reader import (
     FunctionMissing,
@@ -13,7 +14,6 @@ from hwcheck.node.nvml.reader import (
     NvmlReader,
     VersionMismatch,
 )
-from hwcheck.node.quantities import Fabric, NvLink, NvLinkErrors, NvLinkRates, RackPlace
 
 FABRIC_STATES = ("not supported", "not started", "in progress", "completed")
 """NVML_GPU_FABRIC_STATE_* in order."""

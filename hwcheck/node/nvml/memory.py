@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Optional
 
+from hwcheck.contract.quantities import EccErrors, Mode, RetiredPages, RowRemap
 from hwcheck.node.nvml.reader import NoPermission, NotSupported, NvmlReader
-from hwcheck.node.quantities import EccErrors, Mode, RetiredPages, RowRemap
 
 
 class MemoryReader(NvmlReader):

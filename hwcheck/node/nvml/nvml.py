@@ -20,7 +20,8 @@ from typing import (
     TypeVar,
 )
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.wire import GpuFacts
 from hwcheck.node.nvml.gpu import Gpu
 from hwcheck.node.nvml.reader import (
     CorruptedInforom,
@@ -34,7 +35,6 @@ from hwcheck.node.nvml.reader import (
     text,
 )
 from hwcheck.node.threads import Bounded, side_by_side
-from hwcheck.node.wire import GpuFacts
 
 if TYPE_CHECKING:  # what only a load needs is imported by it: a node compiles what it imports
     from hwcheck.node.nvml.events import EventWatch

@@ -17,9 +17,9 @@ from typing import (
     Union,
 )
 
-from hwcheck.node import reasons
-from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.quantities import Mode
+from hwcheck.contract import reasons
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.quantities import Mode
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Union
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.node.nvml.gpu import CLOCK_EVENTS, TEMPERATURE
 from hwcheck.node.nvml.reader import (
     MARGIN,

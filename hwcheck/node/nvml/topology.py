@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, List, Optional
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.quantities import P2PStatus
 from hwcheck.node.nvml.links import LinkReader
 from hwcheck.node.nvml.reader import text
-from hwcheck.node.quantities import P2PStatus
 
 ANCESTORS = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 """nvmlGpuTopologyLevel_t in the words of nvidia-smi; two GPUs of one board share a switch too."""

@@ -11,9 +11,9 @@ import os
 import time
 from typing import Any, Dict, List, Sequence, Set, Tuple
 
+from hwcheck.contract.pairs_run import Pair, Round
 from hwcheck.node.affinity import cpu_set, stay_on
 from hwcheck.node.json_lines import Send
-from hwcheck.node.pairs.records import Pair, Round
 from hwcheck.node.torch_runtime import torch
 
 MOST_BYTES = 256 * 1024 * 1024  # 0.6 ms at 400 GB/s: a launch of some us does not show

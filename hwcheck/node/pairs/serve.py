@@ -9,14 +9,14 @@ import time
 from dataclasses import replace
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
+from hwcheck.contract.collective_spec import CollectiveSpec, LegPlan, rank_environment
+from hwcheck.contract.pairs_run import CHECK_OFF, PairCopy, PairsRun, Round
+from hwcheck.contract.reasons import HANG, NONE, UNREADABLE, Reason
 from hwcheck.node.collective import stacks
 from hwcheck.node.collective.hangs import Hangs
 from hwcheck.node.collective.log import Log
 from hwcheck.node.collective.ranks import RankGroup, RankProcess, wait_until
-from hwcheck.node.collective.spec import CollectiveSpec, LegPlan, rank_environment
 from hwcheck.node.json_lines import Send
-from hwcheck.node.pairs.records import CHECK_OFF, PairCopy, PairsRun, Round
-from hwcheck.node.reasons import HANG, NONE, UNREADABLE, Reason
 from hwcheck.node.tournament import rounds
 
 START_LIMIT_S = CollectiveSpec.start_s  # CUDA on every GPU, in one process

@@ -5,8 +5,8 @@ from __future__ import annotations
 import zlib
 from typing import Any, Optional, Tuple
 
+from hwcheck.contract.model_shape import FEED_FORWARD, ModelShape
 from hwcheck.node.torch_runtime import torch
-from hwcheck.node.training.shape import FEED_FORWARD, ModelShape
 
 SPREAD = 0.02
 """Standard deviation of the weights at the start, as in GPT-2."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Dict, Mapping, Tuple
 
-from hwcheck.node.training.shape import ModelShape
+from hwcheck.contract.model_shape import ModelShape
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ import time
 from datetime import timedelta
 from typing import Any, Dict, List, Optional, Tuple
 
+from hwcheck.contract.collective_spec import CollectiveSpec
+from hwcheck.contract.reasons import OUT_OF_MEMORY
 from hwcheck.node import json_lines
 from hwcheck.node.collective import runtime
 from hwcheck.node.collective.runtime import dist, torch
-from hwcheck.node.collective.spec import CollectiveSpec
 from hwcheck.node.json_lines import Send
 from hwcheck.node.multi_host import store as stores
-from hwcheck.node.reasons import OUT_OF_MEMORY
 from hwcheck.node.training import strategies
 from hwcheck.node.training.device import device as device_of
 from hwcheck.node.training.job import RankJob

@@ -7,13 +7,13 @@ import time
 from functools import partial
 from typing import Any, Dict, Iterable, List, Mapping, Tuple
 
+from hwcheck.contract.collective_spec import CollectiveSpec, LegPlan, rank_environment
+from hwcheck.contract.reasons import OUT_OF_MEMORY
 from hwcheck.node.collective import nccl_info, proof
 from hwcheck.node.collective.held_ranks import HeldRanks
 from hwcheck.node.collective.ranks import RankGroup
-from hwcheck.node.collective.spec import CollectiveSpec, LegPlan, rank_environment
 from hwcheck.node.collective.watch import LOOK_S, Watch
 from hwcheck.node.json_lines import Message, Send
-from hwcheck.node.reasons import OUT_OF_MEMORY
 from hwcheck.node.training import rank as rank_body
 from hwcheck.node.training import strategies
 from hwcheck.node.training.order import TrainingOrder

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Callable, Optional, Tuple
 
-from hwcheck.node.training.shape import ModelShape
+from hwcheck.contract.model_shape import ModelShape
 
 Version = Tuple[int, int]
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hwcheck.node.collective.busbw import busbw_factor
-from hwcheck.node.collective.spec import CollectiveSpec
+from hwcheck.contract.busbw import busbw_factor
+from hwcheck.contract.collective_spec import CollectiveSpec
 from hwcheck.node.collective.timing import quantile
 from hwcheck.results.multi_host import MultiHostRun, MultiHostTiming, Suspect
 from hwcheck.results.transport import alike

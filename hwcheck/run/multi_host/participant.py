@@ -16,11 +16,11 @@ from hwcheck.connect.deadlines import VisitError
 from hwcheck.connect.links import LinkLostError
 from hwcheck.connect.payload import Payload
 from hwcheck.connect.visit import Listener, Visit
+from hwcheck.contract.wire import Request
 from hwcheck.inventory.inventory import Host
-from hwcheck.node.collective.launch import END_LIMIT_S
 from hwcheck.node.multi_host.order import WORKS
+from hwcheck.node.together.launch import END_LIMIT_S
 from hwcheck.node.torch_process import IMPORT_LIMIT_S
-from hwcheck.node.wire import Request
 from hwcheck.results.phases import RUN
 from hwcheck.results.run_folder import HostAnswer
 from hwcheck.results.schema_check import schema_problem

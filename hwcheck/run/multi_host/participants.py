@@ -11,8 +11,8 @@ from typing import Any
 
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.payload import Payload
+from hwcheck.contract.wire import Request
 from hwcheck.inventory.inventory import Host
-from hwcheck.node.wire import Request
 from hwcheck.results.multi_host import MultiHostRun
 from hwcheck.results.run_folder import HostAnswer
 from hwcheck.run.multi_host import orders

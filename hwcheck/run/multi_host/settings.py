@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hwcheck.node.collective.spec import SITE, SYSTEM_CONF
+from hwcheck.contract.collective_spec import SITE, SYSTEM_CONF
 from hwcheck.run.multi_host.orders import MultiHostOptions, Ready
 
 DEFAULT = "default"

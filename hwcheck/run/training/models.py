@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from hwcheck.contract.model_shape import MODELS, ModelShape
 from hwcheck.errors import UsageError
-from hwcheck.node.training.shape import MODELS, ModelShape
 
 USUAL = "gpt2"
 CONFIG = "a config.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from hwcheck.node.training.shape import MODELS, ModelShape
+from hwcheck.contract.model_shape import MODELS, ModelShape
 from hwcheck.node.training.strategies import NAMES
 
 LEGS: Mapping[str, Mapping[str, str]] = {

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from hwcheck import checks
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.limits import FromModel
 from hwcheck.judge.models import UNITS, Model, parse
 from hwcheck.judge.models.records import size_bytes
-from hwcheck.node import checks
-from hwcheck.node.limits import FromModel
 
 MODELS = {model.id: model for model in shipped().models.every}
 H200 = MODELS["h200_sxm"]

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import hwcheck
+from hwcheck.contract.collective_spec import MIB, CollectiveSpec, LegPlan
+from hwcheck.contract.wire import Leg
 from hwcheck.node import torch_process
-from hwcheck.node.collective import launch
-from hwcheck.node.collective.spec import MIB, CollectiveSpec, LegPlan
-from hwcheck.node.wire import Leg
+from hwcheck.node.together import launch
 from tests.node import forked_torch
 from tests.node.collective import faulty
 

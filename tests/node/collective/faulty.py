@@ -27,7 +27,8 @@ def boot() -> str:
 
 
 def main() -> None:
-    from hwcheck.node.collective import launcher, operations, runtime
+    from hwcheck.node.collective import operations, runtime
+    from hwcheck.node.together import launcher
 
     load, join = operations.load, runtime.join
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from hwcheck.contract.collective_spec import EVERY_NODE_LEGS
+from hwcheck.contract.wire import LEG_NAMES as NAMES
 from hwcheck.node.collective.choose_legs import choose
-from hwcheck.node.collective.spec import EVERY_NODE_LEGS
-from hwcheck.node.wire import LEG_NAMES as NAMES
-from hwcheck.site.fake_node import FakeNode
+from hwcheck.testing.fake_node import FakeNode
 
 ADDRESSES = [f"0000:{0x18 + i:02x}:00.0" for i in range(4)]
 NO_SETTINGS: dict[str, Any] = {"nccl_settings": []}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from hwcheck.contract.collective_spec import SYSTEM_CONF_NOTE, USER_CONF_NOTE
 from hwcheck.node.collective import conf_files
-from hwcheck.node.collective.spec import SYSTEM_CONF_NOTE, USER_CONF_NOTE
 
 OLD, NEW = "NCCL 2.22.3", "NCCL 2.23.4"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.node.collective.hangs import Hangs, nobody, problem_of
 from tests.node.conftest import ROOT
 

@@ -14,10 +14,10 @@ import pytest
 
 pytest.importorskip("torch")
 
+from hwcheck.contract.collective_spec import EVERY_NODE_LEGS, MIB, CollectiveSpec, LegPlan
 from hwcheck.node.collective import rank as rank_body
 from hwcheck.node.collective.leg_run import LegRun, Taken
 from hwcheck.node.collective.rank import Bounds, Turn, turns_of
-from hwcheck.node.collective.spec import EVERY_NODE_LEGS, MIB, CollectiveSpec, LegPlan
 
 SPEC = CollectiveSpec(("all_reduce",), 2, 0, 45.0, 1 << 30, grace_s=0.2)
 Send = Callable[[dict[str, Any]], None]

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from hwcheck.contract.collective_spec import EVERY_NODE_LEGS, SITE, SOME_NODE_LEGS, LegPlan
+from hwcheck.contract.reasons import NONE, OTHER_WAY, UNPROVEN, Reason
 from hwcheck.node.collective.nccl_info import NcclInfo, read
 from hwcheck.node.collective.proof import facts, notes, problem
-from hwcheck.node.collective.spec import EVERY_NODE_LEGS, SITE, SOME_NODE_LEGS, LegPlan
-from hwcheck.node.reasons import NONE, OTHER_WAY, UNPROVEN, Reason
 
 PLANS = {plan.name: plan for plan in (*EVERY_NODE_LEGS, *SOME_NODE_LEGS)} | {
     SITE: LegPlan(SITE, {"NCCL_P2P_LEVEL": "LOC"})

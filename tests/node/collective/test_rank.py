@@ -2,10 +2,10 @@ import pytest
 
 pytest.importorskip("torch")
 
+from hwcheck.contract.collective_spec import MIB
 from hwcheck.node.collective import rank
 from hwcheck.node.collective.rank import LARGEST_MEASURED, Bounds, agree
 from hwcheck.node.collective.runtime import dist
-from hwcheck.node.collective.spec import MIB
 
 BOUNDS = Bounds(share_s=1e12, limit_s=60.0, max_bytes=1024 * MIB)
 PLENTY = 10**15

@@ -2,9 +2,9 @@ import pytest
 
 pytest.importorskip("torch")
 
+from hwcheck.contract.collective_spec import MIB, CollectiveSpec
 from hwcheck.node.collective import runtime
 from hwcheck.node.collective.runtime import torch
-from hwcheck.node.collective.spec import MIB, CollectiveSpec
 
 
 def test_cpu_ranks_share_the_memory() -> None:

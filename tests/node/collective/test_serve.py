@@ -12,22 +12,22 @@ import pytest
 
 pytest.importorskip("torch")
 
-from hwcheck.node.collective import serve
-from hwcheck.node.collective.busbw import busbw_factor
-from hwcheck.node.collective.hangs import Driver, Hangs, nobody
-from hwcheck.node.collective.leg_run import Taken
-from hwcheck.node.collective.log import READ_BYTES
-from hwcheck.node.collective.operations import load
-from hwcheck.node.collective.rank import Turn
-from hwcheck.node.collective.spec import (
+from hwcheck.contract.busbw import busbw_factor
+from hwcheck.contract.collective_spec import (
     EVERY_NODE_LEGS,
     MIB,
     CollectiveSpec,
     LegPlan,
 )
+from hwcheck.contract.reasons import GPU_EXCLUSIVE
+from hwcheck.contract.wire import COLLECTIVES, Leg
+from hwcheck.node.collective import serve
+from hwcheck.node.collective.hangs import Driver, Hangs, nobody
+from hwcheck.node.collective.leg_run import Taken
+from hwcheck.node.collective.log import READ_BYTES
+from hwcheck.node.collective.operations import load
+from hwcheck.node.collective.rank import Turn
 from hwcheck.node.collective.watch import TimedSize
-from hwcheck.node.reasons import GPU_EXCLUSIVE
-from hwcheck.node.wire import COLLECTIVES, Leg
 
 SEGMENT = f"/dev/shm/nccl-{uuid.uuid4().hex}"
 NOT_OURS = f"/dev/shm/nccl-{uuid.uuid4().hex}"

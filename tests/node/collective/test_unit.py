@@ -7,15 +7,15 @@ import pytest
 
 pytest.importorskip("torch")
 
+from hwcheck.contract.collective_spec import EVERY_NODE_LEGS, MIB, CollectiveSpec
+from hwcheck.contract.reasons import GPU_EXCLUSIVE, NOT_OFFERED, OUT_OF_BUDGET, RANK_FAILED, Reason
 from hwcheck.node.collective import conf_files
 from hwcheck.node.collective.leg_run import Taken
 from hwcheck.node.collective.operations import load
 from hwcheck.node.collective.rank import LARGEST_MEASURED
 from hwcheck.node.collective.ranks import code_of
-from hwcheck.node.collective.spec import EVERY_NODE_LEGS, MIB, CollectiveSpec
 from hwcheck.node.collective.unit import CollectiveUnit
 from hwcheck.node.collective.watch import TimedSize
-from hwcheck.node.reasons import GPU_EXCLUSIVE, NOT_OFFERED, OUT_OF_BUDGET, RANK_FAILED, Reason
 
 SPEC = CollectiveSpec(("all_gather",), 4, 4, 45.0, 1 << 34)
 SHM = "x [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct\n"

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.collective.launch import Collectives
-from hwcheck.node.pairs.records import PairCopy, PairsRun
-from hwcheck.node.wire import Leg
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.pairs_run import PairCopy, PairsRun
+from hwcheck.contract.wire import Leg
+from hwcheck.node.together.launch import Collectives
 
 
 def leg(collective: str, name: str = "default", state: str = "done") -> Leg:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from hwcheck.contract.wire import SizeTiming
 from hwcheck.node.collective.log import Log
 from hwcheck.node.collective.ranks import RankGroup
 from hwcheck.node.collective.watch import Watch
-from hwcheck.node.wire import SizeTiming
 
 Body = Callable[[Callable[[dict[str, Any]], None]], None]
 Start = Callable[..., tuple[Watch, RankGroup, list[SizeTiming]]]

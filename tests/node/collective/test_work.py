@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("torch")
 
+from hwcheck.contract.wire import COLLECTIVES
 from hwcheck.node.collective.operations import BOTH, load
 from hwcheck.node.collective.pattern import Pattern
 from hwcheck.node.collective.work import Work, chunk_bytes, footprint
-from hwcheck.node.wire import COLLECTIVES
 
 KIB = 1024
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.node.host.facts import ContainerSettings
+from hwcheck.contract.facts import ContainerSettings
 from hwcheck.node.host.reader import NodeHost
 
 GIB = 1 << 30

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.node.host.facts import Imex
+from hwcheck.contract.facts import Imex
 from hwcheck.node.host.imex import ABSENT, EMPTY, IN_LIST, NOT_IN_LIST
 from tests.node.roots import Root
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.node.host import log
 from hwcheck.node.host.reader import NodeHost
 from tests.node.roots import Root

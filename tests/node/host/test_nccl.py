@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.node.host.facts import NcclSetting
+from hwcheck.contract.facts import NcclSetting
 from hwcheck.node.host.reader import NodeHost
 from tests.node.roots import Root
 

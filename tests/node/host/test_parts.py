@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.facts import Neighbor, Part
 from hwcheck.node.host import smbios, vpd
-from hwcheck.node.host.facts import Neighbor, Part
 from tests.lab.smbios import structure, vital_product_data
 from tests.node.roots import Root
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
 from tests.node.roots import Root
 
 GPU = "0000:18:00.0"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.node.checks.infiniband_ports import COUNTED
-from hwcheck.node.host.facts import Gid
+from hwcheck.checks.infiniband_ports import COUNTED
+from hwcheck.contract.facts import Gid
 from hwcheck.node.host.rdma import COUNTERS, HW_COUNTERS
 from tests.node.roots import Root
 

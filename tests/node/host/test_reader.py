@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.node.host.reader import NodeHost
 from tests.node.roots import Root
 
@@ -148,7 +148,7 @@ def test_hidden_processes_are_not_taken_for_none(root: Root) -> None:
 def test_a_proc_that_hides_processes(hidden: bool) -> None:
     look = (
         "import os\n"
-        "from hwcheck.node.check import CouldNotMeasure\n"
+        "from hwcheck.contract.check import CouldNotMeasure\n"
         "from hwcheck.node.host.reader import NodeHost\n"
         "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "try: print('seen', NodeHost().scheduler_job())\n"

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from hwcheck.connect import payload
-from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.host.facts import TorchStack
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.facts import TorchStack
+from hwcheck.contract.reasons import NO_PERMISSION, Reason
 from hwcheck.node.host.software import SoftwareReader
-from hwcheck.node.reasons import NO_PERMISSION, Reason
 from tests.interpreters import interpreter
 from tests.node.roots import Root
 

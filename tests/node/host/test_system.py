@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.facts import Mount
 from hwcheck.node.host import system_calls
-from hwcheck.node.host.facts import Mount
 from tests.node.roots import Root
 
 REAL = "vendor_id\t: GenuineIntel\nflags\t\t: fpu vme de pse\n"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.node.host import system_calls
 
 STATUS_OFFSET = 40

@@ -16,11 +16,11 @@ import pytest
 pytest.importorskip("torch")
 
 import hwcheck
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.load_run import GpuWork
 from hwcheck.node import torch_process
-from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.load import launch
 from hwcheck.node.load.launch import Burn
-from hwcheck.node.load.records import GpuWork
 from hwcheck.node.load.spec import BurnSpec, Target
 from hwcheck.node.torch_runtime import torch
 from tests.node import forked_torch

@@ -8,8 +8,8 @@ import random
 
 import pytest
 
-from hwcheck.node.load.columnar import pack
-from hwcheck.node.load.records import LoadRun
+from hwcheck.contract.columnar import pack
+from hwcheck.contract.load_run import LoadRun
 from hwcheck.node.load.rows import ROW_LIMIT, Rows, merged
 
 

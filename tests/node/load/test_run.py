@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.load_run import GpuWork
+from hwcheck.contract.wire import Request
 from hwcheck.node.load import sampler
-from hwcheck.node.load.records import GpuWork
 from hwcheck.node.load.run import EXERCISE, Load, Times, orders, times, words
 from hwcheck.node.load.sampler import Latest, Sampler
 from hwcheck.node.load.spec import Target
 from hwcheck.node.load_lock import BusyError
 from hwcheck.node.nvml.reader import GpuLost
-from hwcheck.node.wire import Request
-from hwcheck.site.fake_gpu import FakeGpu
+from hwcheck.testing.fake_gpu import FakeGpu
 
 QUICK = Times(3.0, 20.0, 10.0)
 WORK = (GpuWork("gpu0", "bf16", 8192, 1000), GpuWork("gpu1", "bf16", 8192, 1000))

@@ -14,7 +14,7 @@ from hwcheck.node.load.safety import (
     Guard,
 )
 from hwcheck.node.load.sampler import Latest
-from hwcheck.site.fake_gpu import FakeGpu
+from hwcheck.testing.fake_gpu import FakeGpu
 
 
 def told(at_s: float = 0.0, problem: str = "", lost: bool = False, **values: float) -> Latest:

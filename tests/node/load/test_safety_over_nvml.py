@@ -16,7 +16,7 @@ HOT = """
 import json, os, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from hwcheck.node.load.columnar import pack
+from hwcheck.contract.columnar import pack
 from hwcheck.node.load.run import Load, Times
 from hwcheck.node.load.sampler import Sampler
 from hwcheck.node.nvml.nvml import Nvml

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.node.load import sampler as module
 from hwcheck.node.load.sampler import OFTEN_TICKS, SELDOM_TICKS, Sampler
 from hwcheck.node.nvml.reader import GpuLost

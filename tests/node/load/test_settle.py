@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from hwcheck.node.load.records import Series
+from hwcheck.contract.load_run import Series
 from hwcheck.node.load.settle import WINDOW_S, settled, slope
 
 Curve = Callable[[float], float]

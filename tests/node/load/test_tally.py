@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.node.load.records import GpuWork
+from hwcheck.contract.load_run import GpuWork
 from hwcheck.node.load.tally import Tally
 
 PREPARED = {

@@ -12,15 +12,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-from hwcheck.node.wire import Deframer, Request, to_dict
+from hwcheck.contract.wire import Deframer, Request, to_dict
 
 ROOT = Path(__file__).parents[3]
 CODE = """
 import json, os, sys
 from hwcheck.node import load_lock
 load_lock.NAME = load_lock.NAME + sys.argv[2]  # several "nodes" in one network namespace
+from hwcheck import checks
 from hwcheck.node.main import main
-code = main(json.loads(sys.argv[1]), sys.argv[3])
+code = main(json.loads(sys.argv[1]), sys.argv[3], checks.load)
 sys.stderr.flush()
 os._exit(code)
 """

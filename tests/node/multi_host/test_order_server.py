@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.node.multi_host.order_server import OrderServer, driver_problem
 from tests.node.multi_host.local_server import LocalMember, order
 from tests.node.multi_host.test_orders_served import children

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.host.facts import NcclSetting
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.facts import NcclSetting
+from hwcheck.contract.quantities import Fabric
 from hwcheck.node.multi_host.place import description_of, local_address
-from hwcheck.node.quantities import Fabric
 
 
 def node(states: list[str], settings: list[NcclSetting], *fabrics: Fabric | None) -> Any:

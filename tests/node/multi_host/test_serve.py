@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("torch")
 
+from hwcheck.contract.collective_spec import CollectiveSpec, rank_environment
 from hwcheck.node.collective.log import Log
 from hwcheck.node.collective.ranks import RankGroup
-from hwcheck.node.collective.spec import CollectiveSpec, rank_environment
 from hwcheck.node.multi_host import order_server, serve
 from hwcheck.node.multi_host.order import Order
 from hwcheck.results.schema_check import schema_problem

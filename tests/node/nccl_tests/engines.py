@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hwcheck.node.collective.spec import MIB, CollectiveSpec
+from hwcheck.contract.collective_spec import MIB, CollectiveSpec
 from hwcheck.node.nccl_tests import engine
 
 PAYLOAD = str(Path(__file__).parents[3])

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.collective_spec import EVERY_NODE_LEGS, MIB
+from hwcheck.contract.wire import CheckResult, Request, to_dict
 from hwcheck.judge.legs import leg_problem, planned_env, start_hang
-from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.collective import launch
 from hwcheck.node.collective.ranks import wait_until
-from hwcheck.node.collective.spec import EVERY_NODE_LEGS, MIB
 from hwcheck.node.nccl_tests import engine
-from hwcheck.node.wire import CheckResult, Request, to_dict
+from hwcheck.node.together import launch
 from hwcheck.results.schema_check import schema_problem
 from tests.node.nccl_tests.engines import PAYLOAD, run, spec
 from tests.node.nccl_tests.stand_in import install, measuring, records

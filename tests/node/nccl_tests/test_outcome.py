@@ -2,7 +2,7 @@
 
 import pytest
 
-from hwcheck.node.collective.spec import MIB, CollectiveSpec
+from hwcheck.contract.collective_spec import MIB, CollectiveSpec
 from hwcheck.node.nccl_tests.outcome import outcome, timing
 from hwcheck.node.nccl_tests.process import ProgramResult
 from hwcheck.node.nccl_tests.text import read

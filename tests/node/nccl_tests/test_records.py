@@ -1,7 +1,7 @@
 import pytest
 
+from hwcheck.contract.busbw import busbw_factor
 from hwcheck.explain.identity import ranks_of
-from hwcheck.node.collective.busbw import busbw_factor
 from hwcheck.node.nccl_tests.records import (
     Table,
     TableRow,

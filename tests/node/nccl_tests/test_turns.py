@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from hwcheck.contract.wire import Leg, SizeTiming
 from hwcheck.node.nccl_tests.outcome import together
-from hwcheck.node.wire import Leg, SizeTiming
 
 
 def size(bytes_, time_us, wrong=0, in_place=None):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from hwcheck.node.collective.spec import EVERY_NODE_LEGS, MIB
+from hwcheck.contract.collective_spec import EVERY_NODE_LEGS, MIB
+from hwcheck.contract.wire import COLLECTIVES
 from hwcheck.node.nccl_tests.text import read
-from hwcheck.node.wire import COLLECTIVES
 from tests.node.nccl_tests.engines import run
 from tests.node.nccl_tests.stand_in import VERSIONS, install, measuring, records
 

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 import pynvml
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.quantities import GpuEvent
+from hwcheck.contract.reasons import Reason
 from hwcheck.node.nvml.events import KINDS, EventWatch
 from hwcheck.node.nvml.reader import GpuLost, NotSupported, TimedOut
-from hwcheck.node.quantities import GpuEvent
-from hwcheck.node.reasons import Reason
 
 XID, DOUBLE_BIT = pynvml.nvmlEventTypeXidCriticalError, pynvml.nvmlEventTypeDoubleBitEccError
 CLOCK = pynvml.nvmlEventTypeClock

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.node.nvml.gpu import sysfs_address
 from tests.node.conftest import Ask
 

@@ -10,10 +10,8 @@ from typing import Any
 import pynvml
 import pytest
 
-from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.nvml.nvml import Nvml, opening_timeout_s
-from hwcheck.node.nvml.reader import DriverBroken, GpuLost, NoPermission, NvmlReader, TimedOut
-from hwcheck.node.reasons import (
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.reasons import (
     DRIVER_BROKEN,
     GPU_LOST,
     NO_ANSWER,
@@ -21,6 +19,8 @@ from hwcheck.node.reasons import (
     UNREADABLE,
     Reason,
 )
+from hwcheck.node.nvml.nvml import Nvml, opening_timeout_s
+from hwcheck.node.nvml.reader import DriverBroken, GpuLost, NoPermission, NvmlReader, TimedOut
 from tests.node.conftest import Ask
 
 

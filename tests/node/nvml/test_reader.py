@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.node.nvml.reader import NvmlReader
 from hwcheck.node.threads import side_by_side
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pynvml
 import pytest
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.node.nvml.reader import GpuLost, NoPermission, NotSupported
 from hwcheck.node.nvml.samples import EACH, OFTEN, SELDOM, SampleReader
 from tests.lab.nvml_answers import Stand

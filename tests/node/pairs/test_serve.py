@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from hwcheck.contract.collective_spec import CollectiveSpec
+from hwcheck.contract.pairs_run import CHECK_OFF, PairCopy, PairsRun
+from hwcheck.contract.reasons import Reason
 from hwcheck.node.collective.hangs import Hangs
-from hwcheck.node.collective.spec import CollectiveSpec
 from hwcheck.node.json_lines import Send
 from hwcheck.node.pairs import serve
-from hwcheck.node.pairs.records import CHECK_OFF, PairCopy, PairsRun
-from hwcheck.node.reasons import Reason
 
 SPEC = CollectiveSpec((), 2, 2, 45.0, 1 << 30, pairs=True)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from hwcheck.contract.model_shape import MODELS
 from hwcheck.node.training.order import TrainingOrder
-from hwcheck.node.training.shape import MODELS
 
 GONE_S = 10.0
 """A process that was killed has ended after this."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
+from hwcheck.contract.model_shape import MODELS
 from hwcheck.node.collective.ranks import wait_until
 from hwcheck.node.training import strategies
-from hwcheck.node.training.shape import MODELS
 from hwcheck.node.training.strategy import Degrees, Strategy
 from hwcheck.results.training import TOLERANCES
 from tests.node.training.serving import GONE_S, answers, children, losses, order

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.render.multi_host import multi_host_view
+from hwcheck.report.multi_host import multi_host_view
 from hwcheck.results.multi_host import MNNVL_OFF
 from hwcheck.run.multi_host.orders import Ready
 from tests.run.multi_host.answering import well

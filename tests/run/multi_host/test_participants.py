@@ -15,8 +15,8 @@ import pytest
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.deadlines import Deadlines
 from hwcheck.connect.payload import Payload
+from hwcheck.contract.wire import Request
 from hwcheck.inventory.inventory import Host
-from hwcheck.node.wire import Request
 from hwcheck.run.multi_host.orders import GLOO
 from hwcheck.run.multi_host.participants import Participants, RunStoppedError
 from tests.lab import stand_in
@@ -40,12 +40,12 @@ import sys
 import time
 
 from hwcheck.node import lifeline
-from hwcheck.node.wire import frame
+from hwcheck.contract.wire import frame
 
 SCRIPT = json.loads({script!r})
 
 
-def main(data, payload):
+def main(data, payload, load):
     out = os.dup(1)
     os.dup2(2, 1)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.render.multi_host import multi_host_view
+from hwcheck.report.multi_host import multi_host_view
 from hwcheck.run.multi_host.orders import MultiHostOptions, Ready
 from hwcheck.run.multi_host.settings import in_force, leg_of
 from tests.run.multi_host.answering import well

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.node.training.shape import MODELS
+from hwcheck.contract.model_shape import MODELS
 from hwcheck.results.training import TrainingRecord, read_training
 from hwcheck.run.multi_host.orders import Ready
 from hwcheck.run.multi_host.participants import RunStoppedError

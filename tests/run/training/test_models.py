@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from hwcheck.contract.model_shape import MODELS
 from hwcheck.errors import UsageError
-from hwcheck.node.training.shape import MODELS
 from hwcheck.run.training.models import read_model
 
 

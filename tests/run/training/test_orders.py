@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from hwcheck.contract.model_shape import MODELS
 from hwcheck.node.training.order import TrainingOrder
-from hwcheck.node.training.shape import MODELS
 from hwcheck.results.training import TrainingRun
 from hwcheck.run.multi_host.orders import Ready
 from hwcheck.run.training.options import TrainingOptions

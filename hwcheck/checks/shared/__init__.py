@@ -1,0 +1,1 @@
+"""What several checks know in common."""

@@ -1,0 +1,1 @@
+"""What crosses the wire, and what a check may declare: standard library, Python 3.8."""

@@ -1,0 +1,1 @@
+"""What happens over many runs: which next, is it good enough, who hears of it."""

@@ -1,0 +1,1 @@
+"""What needs all GPUs of a node at once: legs, copies between pairs, NCCL's diagnostics."""

@@ -129,6 +129,7 @@ def run_action(
             begin(folder, about, acceptance.criteria)
         run(acceptance, lambda stage: _write_page(_standing(acceptance, about), running=stage))
         _write_page(_standing(acceptance, about))
+    _say_status(acceptance, about)
 
 
 about_hosts = together(
@@ -149,12 +150,7 @@ about_hosts = together(
 def status_action(**asked: Any) -> None:
     """Say how far each host is."""
     acceptance, about, _ = _acceptance(asked)
-    running = _at_work(acceptance)
-    standing = _standing(acceptance, about, at_work=bool(running))
-    left = _left(standing, of_this_call=bool(running))
-    every = all_checks(acceptance.additions)
-    emit(rendered(status(standing.hosts, acceptance.criteria, left, every, running)))
-    end(exit_code(standing.hosts, acceptance.criteria))
+    _say_status(acceptance, about)
 
 
 @cli.command(
@@ -333,6 +329,16 @@ def _acceptance(
         verbose=asked.get("verbose", False),
     )
     return acceptance, about, is_new
+
+
+def _say_status(acceptance: Acceptance, about: About) -> None:
+    """Print how far each host is, and end with what that comes to."""
+    running = _at_work(acceptance)
+    standing = _standing(acceptance, about, at_work=bool(running))
+    left = _left(standing, of_this_call=bool(running))
+    every = all_checks(acceptance.additions)
+    emit(rendered(status(standing.hosts, acceptance.criteria, left, every, running)))
+    end(exit_code(standing.hosts, acceptance.criteria))
 
 
 def _at_work(acceptance: Acceptance) -> str:

@@ -182,8 +182,8 @@ class Actions(Command, click.Group):
         """Return the words with the action first, wherever it stands, or left out."""
         if not words or not words[0].startswith("-") or words[0] in HELP_FLAGS:
             return [*words]
-        every = [param for action in self.commands.values() for param in action.params]
-        for place in free_words(every, words):
+        params = [param for action in self.commands.values() for param in action.params]
+        for place in free_words(params, words):
             if words[place] in self.commands:
                 return [words[place], *words[:place], *words[place + 1 :]]
         return [self.usual, *words] if self.usual else [*words]

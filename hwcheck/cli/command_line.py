@@ -7,8 +7,8 @@ one's own puts them, or some, into a collection of its own.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator
+from functools import cache, partial
 from typing import Any
 
 import click
@@ -16,7 +16,7 @@ import invoke
 from invoke import Argument, Collection, Context, Exit, Task
 from invoke.parser import ParserContext
 
-from hwcheck.cli.command import Actions, Option
+from hwcheck.cli.command import Actions, Option, ended
 from hwcheck.cli.flags import NOT_USED
 from hwcheck.cli.output import say
 from hwcheck.cli.root import COMMANDS, call, load
@@ -28,9 +28,9 @@ LATER = "later"
 """The second run of ``compare``, the only word that may be left out and that no flag stands for."""
 
 
-def commands(words: Sequence[str] = ()) -> Collection:
-    """Return the commands that are among these words; all of them where none is."""
-    return Collection(*map(task, [name for name in COMMANDS if name in words] or COMMANDS))
+def commands() -> Collection:
+    """Return all commands."""
+    return Collection(*map(task, COMMANDS))
 
 
 @cache
@@ -49,10 +49,8 @@ class CommandTask(Task):  # type: ignore[misc]
 
         def body(ctx: Context, **values: Any) -> None:
             """Run it."""
-            options_of_files = fabric_config().get("connect_kwargs")  # the command says so itself
-            if self.reaches_hosts and ctx.config.get("connect_kwargs") and not options_of_files:
-                say(NOT_USED)
-            code = call([name, *self.words(values)])
+            code = ended(partial(self.say_what_is_not_used, ctx))
+            code = code or call([name, *self.words(values)])
             if code:
                 raise Exit(code=code)
 
@@ -63,6 +61,12 @@ class CommandTask(Task):  # type: ignore[misc]
     def reaches_hosts(self) -> bool:
         """Whether it has the flags of a connection."""
         return any(param.name == "user" for param in self.params())
+
+    def say_what_is_not_used(self, ctx: Context) -> None:
+        """Say that ``fab``'s options of a connection have no effect; of its files call says it."""
+        given = self.reaches_hosts and ctx.config.get("connect_kwargs")
+        if given and not fabric_config().get("connect_kwargs"):
+            say(NOT_USED)
 
     def params(self) -> Iterator[click.Parameter]:
         """Yield what it takes, of all its actions; a word that a flag stands for is left out."""
@@ -161,10 +165,10 @@ class Executor(invoke.Executor):  # type: ignore[misc]
         for position, called in enumerate(tasks, 1):
             try:
                 results |= super().execute(called)
-            except Exit as ended:
+            except Exit as end:
                 left = ", ".join(later.name for later in tasks[position:])
-                if left and ended.code:
-                    code = ended.code
+                if left and end.code:
+                    code = end.code
                     say(f"hwcheck: {called.name} ended with exit code {code}; not run: {left}")
                 raise
         return results

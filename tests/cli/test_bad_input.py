@@ -43,7 +43,7 @@ def refuse(
 
 def refuse_as_fab(capfd: pytest.CaptureFixture[str], *argv: str) -> str:
     """As `fab` does, with the commands of hwcheck and its executor."""
-    fab = Fab(name="fab", namespace=commands(argv), executor_class=Executor, config_class=Config)
+    fab = Fab(name="fab", namespace=commands(), executor_class=Executor, config_class=Config)
     return refuse(capfd, *argv, start=lambda words: fab.run(["fab", *words]))
 
 

@@ -64,7 +64,7 @@ def payload(main: str = MAIN) -> Payload:
         f"hwcheck/{name}": (PACKAGE / name).read_bytes()
         for name in (
             "__init__.py",
-            "node/reasons.py",
+            "contract/reasons.py",
             "contract/__init__.py",
             "contract/wire.py",
             "node/__init__.py",

@@ -12,7 +12,7 @@ from hwcheck.judge.expectation import BUSBW, on_a_border
 from hwcheck.judge.host_case import HostCase, node_facts
 from hwcheck.judge.limits import judge_answer
 from hwcheck.judge.records import Finding, unmeasured
-from hwcheck.node.reasons import Reason, remark
+from hwcheck.node.reasons import Reason
 from hwcheck.results.run_folder import Run
 from hwcheck.results.site_limits import ignored
 
@@ -55,4 +55,4 @@ def judge_second_visit(host: HostCase) -> Iterator[Finding]:
         for finding in judge_answer(host.name, check, second, host.facts):
             if finding.outcome == "fail":
                 reason = f"when measured again: {finding.reason}".rstrip(": ")
-                yield finding._replace(reason=remark(reason))
+                yield finding._replace(reason=Reason(finding.reason.code, reason))

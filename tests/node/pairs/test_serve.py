@@ -95,7 +95,7 @@ def raises() -> None:
 )
 def test_a_process_that_ends_keeps_what_it_had(how: Callable[[], Any], reason: str) -> None:
     found, _ = watched(breaks(how))
-    assert found == PairsRun((PairCopy(0, 1, True, 20.0),), reason)
+    assert found == PairsRun((PairCopy(0, 1, True, 20.0),), Reason("unreadable", reason))
 
 
 @pytest.mark.parametrize(("problem", "driver"), [("", "answers"), ("no answer", "no answer")])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from hwcheck.checks.shared.leg_checks import BUSBW_GBPS
-from hwcheck.contract.reasons import Reason, remark
+from hwcheck.contract.reasons import Reason
 from hwcheck.judge.expectation import on_a_border
 from hwcheck.judge.host_case import HostCase, node_facts
 from hwcheck.judge.limits import judge_answer
@@ -57,4 +57,4 @@ def judge_second_visit(host: HostCase, models: Models) -> Iterator[Finding]:
         for finding in judge_answer(host.name, check, second, host.facts, models):
             if finding.outcome == "fail":
                 reason = f"when measured again: {finding.reason}".rstrip(": ")
-                yield finding._replace(reason=remark(reason))
+                yield finding._replace(reason=Reason(finding.reason.code, reason))

@@ -141,7 +141,7 @@ def test_the_idle_checks_on_a_wholelive_node(root: Root, fake_nvml: Path, tmp_pa
     assert values[("temperature_c", "gpu0")] == 30
     assert values[("pcie_link_width", "gpu1")] == 8
     assert values[("persistence_mode", "gpu1")] is False
-    assert "gpu1 is not idle: process 4711" in answer.results["temperature_idle"].reason
+    assert "gpu1 is not idle: process 4711" in answer.results["temperature_idle"].reason.text
     assert [gpu["uuid"] for gpu in answer.report.facts["gpus"]] == ["GPU-aaaa", "GPU-bbbb"]
 
 
@@ -184,7 +184,7 @@ def test_a_lost_gpu_shows_in_every_check_and_hides_nothing(
     count = {sample.subject: sample.value for sample in answer.results["gpu_count"].samples}
     assert (count["pci 0000:18:00.0"], count["pci 0001:2a:00.0"]) == (True, False)
     for check in ("power_cap", "temperature_idle", "pcie_link", "persistence_mode"):
-        assert answer.results[check].reason == "gpu1: GPU is lost"
+        assert answer.results[check].reason.text == "gpu1: GPU is lost"
         subjects = {sample.subject for sample in answer.results[check].samples}
         assert subjects - {"node"} == {"gpu0"}
 

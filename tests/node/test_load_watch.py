@@ -10,6 +10,7 @@ import pytest
 
 from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.contract.facts import KernelLog, KernelMessage
+from hwcheck.contract.reasons import NO_PERMISSION, UNREADABLE, Reason
 from hwcheck.contract.wire import CheckResult, Value
 from hwcheck.node.load_watch import LoadWatch, newer
 from hwcheck.node.nvml.events import EventWatch
@@ -61,14 +62,22 @@ class Silent(EventWatch):
     """Events that cannot be listened to."""
 
     def __init__(self) -> None:
-        self._kinds, self._problems = {}, ["no events"]
+        self._kinds, self._problems = {}, [Reason(UNREADABLE, "no events")]
 
 
 def test_a_log_that_cannot_be_read_is_a_problem_and_no_error() -> None:
     log = KernelLog(tuple(_messages(NEW)), complete=True, reach_s=100.0)
-    for answers in ([CouldNotMeasure("not allowed")], [log, CouldNotMeasure("not allowed")]):
+    for answers in (
+        [CouldNotMeasure("not allowed", NO_PERMISSION)],
+        [log, CouldNotMeasure("not allowed", NO_PERMISSION)],
+    ):
         reported = LoadWatch(Log(*answers), Silent()).reported()
-        assert reported == ((), "not allowed", (), "no events")
+        assert reported == (
+            (),
+            Reason(NO_PERMISSION, "not allowed"),
+            (),
+            Reason(UNREADABLE, "no events"),
+        )
 
 
 # What happens while the legs run: the scenario and the kernel log are replaced.
@@ -154,7 +163,7 @@ QUIET = {
 
 def test_what_was_in_the_log_before_is_not_of_the_load(visit: Visit) -> None:
     result = visit.run()
-    assert (result.state, result.reason) == ("done", "")
+    assert (result.state, result.reason.text) == ("done", "")
     assert _values(result) == QUIET
 
 
@@ -178,8 +187,8 @@ def test_without_the_log_nvml_is_enough(visit: Visit) -> None:
 def test_without_log_and_events_nothing_was_heard(visit: Visit) -> None:
     result = visit.run(log=None, common={"event_types": None})
     assert result.state == "could_not_measure"
-    assert "kernel log cannot be read" in result.reason
-    assert "gpu1: events: Not Supported" in result.reason
+    assert "kernel log cannot be read" in result.reason.text
+    assert "gpu1: events: Not Supported" in result.reason.text
     assert set(_values(result)) == {"gpu_answer_after_load gpu0", "gpu_answer_after_load gpu1"}
 
 
@@ -195,4 +204,4 @@ def test_where_no_leg_ran_there_is_nothing_to_look_back_on(
 ) -> None:
     result = visit.run((({"events": [{"type": "xid", "data": 79}]}), {}), (OLD, NEW), legs)
     assert (result.state, result.samples) == ("not_applicable", ())
-    assert result.reason == "nothing loaded the GPUs in this visit"
+    assert result.reason.text == "nothing loaded the GPUs in this visit"

@@ -101,7 +101,7 @@ def test_what_prints_goes_to_the_log_and_a_crash_is_could_not_measure(tmp_path: 
     assert "Traceback" in answer.log
     result = answer.results["loud"]
     assert (result.state, result.samples) == ("could_not_measure", (Sample("m", 1),))
-    assert result.reason == "the check crashed: KeyError('unforeseen')"
+    assert result.reason.text == "the check crashed: KeyError('unforeseen')"
 
 
 def test_frames_stay_whole_when_threads_write_at_once() -> None:
@@ -146,7 +146,7 @@ def test_samples_and_legs_are_kept_apart() -> None:
 
     node = FakeNode({"legs": [{**to_dict(leg)}]})
     result = run_check(_check(both, gpu=False), node)
-    assert (result.check, result.state, result.reason) == ("both", "done", "")
+    assert (result.check, result.state, result.reason.text) == ("both", "done", "")
     assert (result.samples, result.legs) == ((Sample("m", 1),), (leg,))
     assert result.duration_s > 0
 
@@ -166,7 +166,7 @@ def test_what_became_of_a_check(error: Exception, state: str, reason: str) -> No
         raise error
 
     result = run_check(_check(half_way, gpu=False), FakeNode({}))
-    assert (result.state, result.reason) == (state, reason)
+    assert (result.state, result.reason.text) == (state, reason)
     assert result.samples == (Sample("m", 1),)
 
 
@@ -195,7 +195,7 @@ def test_a_check_that_is_refused_the_node_found_it_busy() -> None:
         raise load_lock.BusyError("process 7 uses gpu0")
 
     result = run_check(_check(refused, gpu=False), FakeNode({}))
-    assert (result.state, result.reason) == ("busy", "process 7 uses gpu0")
+    assert (result.state, result.reason.text) == ("busy", "process 7 uses gpu0")
 
 
 EXERCISE = """
@@ -250,5 +250,5 @@ def test_two_payloads_do_not_load_one_node_at_once(tmp_path: Path) -> None:
         answer = run_payload(("first", "second"), tmp_path / "root", tmp_path, before=before)
     for result in answer.results.values():
         assert (result.state, result.samples) == ("busy", ())
-        assert result.reason == "another hwcheck is loading this node"
+        assert result.reason.text == "another hwcheck is loading this node"
     assert not [frame for frame in answer.frames if frame["kind"] == "series"]

@@ -144,8 +144,12 @@ def test_a_task_is_called_as_any_other(tmp_path: Path, capfd: pytest.CaptureFixt
         task("checks")(Context(), nmes="power_cap")
 
 
-def test_somebodys_own_fabfile(tmp_path: Path) -> None:
-    (tmp_path / "fabfile.py").write_text(OWN)
+@pytest.mark.parametrize("room", ["hwcheck.cli", "hwcheck.tasks"])
+def test_somebodys_own_fabfile(tmp_path: Path, room: str) -> None:
+    (tmp_path / "fabfile.py").write_text(OWN.replace("hwcheck.cli", room))
+    (tmp_path / "fabric.yaml").write_text(
+        f"tasks: {{executor_class: {room}.command_line.Executor}}\n"
+    )
     run = saved(tmp_path, power_limit_w=300.0)
 
     def own(*words: str) -> subprocess.CompletedProcess[str]:

@@ -21,6 +21,7 @@ from typing import (
 )
 
 from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.reasons import NO_ANSWER
 from hwcheck.contract.wire import GpuFacts
 from hwcheck.node.nvml.gpu import Gpu
 from hwcheck.node.nvml.reader import (
@@ -192,7 +193,8 @@ class Nvml:
     def _usable(self) -> None:
         status = self.status()
         if status != "ok":
-            raise CouldNotMeasure(status, self._status_code)
+            code = NO_ANSWER if self._bounded.hung else self._status_code
+            raise CouldNotMeasure(status, code)
 
     def _load(self) -> None:
         try:

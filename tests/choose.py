@@ -108,8 +108,9 @@ def near(changed: Iterable[PurePath], root: Path = ROOT) -> set[Path]:
     """Return the files of tests near to files that changed, which are relative to the root.
 
     These are tests that changed, those that are called after what changed, and those that import it
-    or a module that imports it. A
-    file that is no Python counts for the modules that are called as its folder is, or name it.
+    or a module that imports it. What is loaded by its name, such as a check, counts for the tests
+    that import its package. A file that is no Python counts for the modules that are called as its
+    folder is, or name it.
     """
     files = sources(root)
     touched: set[str] = set()
@@ -118,12 +119,14 @@ def near(changed: Iterable[PurePath], root: Path = ROOT) -> set[Path]:
         touched |= {module} if module in files else set(_naming(path, files))
     importers = {name for name, path in files.items() if read(path).imports & touched}
     mirrors = {mirror(module) for module in touched}
+    packages = {name.rpartition(".")[0] for name in touched if _loaded_by_name(name, files)}
+    packages.discard("hwcheck")  # what stands beside the rooms is imported
     touched |= importers
     return {
         path
         for name, path in files.items()
         if path.name.startswith("test_")
-        and (name in touched or name in mirrors or read(path).imports & touched)
+        and (name in touched or name in mirrors or read(path).imports & (touched | packages))
     }
 
 
@@ -131,6 +134,13 @@ def mirror(module: str) -> str:
     """Return the module of the tests of a module of hwcheck."""
     package, _, name = module.partition("hwcheck.")[2].rpartition(".")
     return ".".join(filter(None, ("tests", package, f"test_{name}")))
+
+
+def _loaded_by_name(module: str, files: Mapping[str, Path]) -> bool:
+    """Whether a module stands in a room of hwcheck, and nothing of hwcheck imports it."""
+    return module.startswith("hwcheck.") and not any(
+        module in read(path).imports for name, path in files.items() if name.startswith("hwcheck")
+    )
 
 
 def _naming(path: PurePath, files: Mapping[str, Path]) -> Iterator[str]:

@@ -18,6 +18,7 @@ import yaml
 
 from hwcheck.advise.assessment import Assessment, assess
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.reasons import GPU_LOST, Reason
 from hwcheck.contract.wire import CheckResult, Report, Request
 from hwcheck.report.markdown import markdown
 from hwcheck.results.run_folder import HostPlan, Run, RunMeta
@@ -92,7 +93,9 @@ def assessment() -> Assessment:
         at_host = AtWork(host, HEALTHY, {**work, "legs": legs, "copies": {}})
         (record,) = at_host.run(reports[host], expect).records
         if "no_legs" in says and record.report is not None:
-            blind = CheckResult("all_reduce", "could_not_measure", says["no_legs"])
+            blind = CheckResult(
+                "all_reduce", "could_not_measure", Reason(GPU_LOST, says["no_legs"])
+            )
             report = replace(record.report, results=(*record.report.results, blind))
             record = replace(record, report=report)
         records.append(replace(record, started=WHEN, duration_s=41.5))

@@ -42,7 +42,8 @@ for title, path in answers.items():
     os.replace(path, os.environ["HWLAB_NVML"])
     node = LiveNode(Request("0", tuple(names), host_root=root, expect=expect), "", lambda _: None)
     results = [run_check(check, node) for check in registry.values()]
-    without = {each.check: each.reason for each in results if each.state == "could_not_measure"}
+    unmeasured = [result for result in results if result.state == "could_not_measure"]
+    without = {result.check: result.reason.text for result in unmeasured}
     of_vgpu = node.gpus()[0].virtualization_mode() == "vgpu"
     lacking = (OF_VGPU if of_vgpu else EVERY_GPU) - set(node._nvml.sampled()[-1].sample(2))
     why[title] = {**without, **({"samples": " ".join(lacking)} if lacking else {})}

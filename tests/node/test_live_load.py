@@ -14,6 +14,7 @@ import pytest
 
 from hwcheck.contract.check import CouldNotMeasure, Remedy, check
 from hwcheck.contract.load_run import CollectiveRun, GpuWork
+from hwcheck.contract.reasons import AT_WORK, NONE, Reason
 from hwcheck.contract.wire import Leg, Sample
 from hwcheck.node import live, load_lock
 from hwcheck.node.live import LiveNode, Recorded
@@ -133,13 +134,14 @@ def test_only_force_loads_a_node_at_work(
     asked = check(metrics=[], remedy=Remedy("c", "f"), load=True)(function)
     result = run_check(asked, node)
     assert result.state == ("done" if force else "busy")
-    assert result.reason == ("" if force else "gpu0 is in use by process 7")
+    busy = Reason(AT_WORK, "gpu0 is in use by process 7")
+    assert result.reason == (NONE if force else busy)
     assert bool(result.samples or result.legs) == force
     assert (node.reported_under_load() is not None) == force
     with load_lock.held():  # it is free again
         result = run_check(asked, loading("GPU-aaaa", force=force))
     assert (result.state, result.samples, result.legs) == ("busy", (), ())
-    assert result.reason == "another hwcheck is loading this node"
+    assert result.reason == Reason(AT_WORK, "another hwcheck is loading this node")
 
 
 def held_legs(*_: object) -> Iterator[Leg]:
@@ -157,7 +159,8 @@ def test_a_gpu_in_use_by_nobody_that_is_named_is_not_loaded(
     result = run_check(asked, loading("GPU-aaaa", use=97))
     assert result.state == "busy"
     assert (
-        result.reason == "gpu0 is 97 % in use by a process that draws, or that NVML does not name"
+        result.reason.text
+        == "gpu0 is 97 % in use by a process that draws, or that NVML does not name"
     )
     assert run_check(asked, loading("GPU-aaaa", use=97, force=True)).state == "done"
     assert run_check(asked, loading("GPU-aaaa", use=20)).state == "done"
@@ -197,7 +200,7 @@ def test_processes_of_this_visit_that_are_still_leaving_are_waited_for(
         node._loaded = loaded
         gpus = node.gpus()  # each answers one read after the other
         monkeypatch.setattr(node._nvml, "gpus", lambda: gpus)
-        return run_check(asked, node).reason or "idle"
+        return str(run_check(asked, node).reason) or "idle"
 
     leaving = [[child, ended_pid()]] * 4
     assert state(*leaving, [child], []) == "idle"

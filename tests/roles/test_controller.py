@@ -162,4 +162,4 @@ def test_what_sweep_install_refuses_is_refused_in_its_words(
         ROLE, **{**variables, "hwcheck_controller_options": ["--budget", "soon"]}
     )
     assert refused.code != 0
-    assert "--budget 'soon' is no time such as 45m, 2h or 7d" in refused.text
+    assert "--budget soon: it takes seconds, or 45m, 8h, 7d, 4w" in refused.text

@@ -20,7 +20,7 @@ from hwcheck.advise.records import Action, Advice
 from hwcheck.advise.training import training_actions
 from hwcheck.advise.visits import alike, visit_actions
 from hwcheck.contract.check import Check
-from hwcheck.contract.reasons import CODES, NOT_REACHED, NOTHING_APPLIES, UNREADABLE, Code, Reason
+from hwcheck.contract.reasons import CODES, NOT_MEASURED, NOT_REACHED, NOTHING_APPLIES, Code, Reason
 from hwcheck.contract.wire import GpuFacts
 from hwcheck.fold import fold, fold_subjects
 from hwcheck.judge.figures import measured
@@ -179,7 +179,7 @@ def _title(checks: Sequence[str], reason: Reason) -> str:
 
 
 def _remedy_of(reason: Reason) -> Code:
-    return CODES.get(reason.code, CODES[UNREADABLE])
+    return CODES.get(reason.code, CODES[NOT_MEASURED])
 
 
 def _evidence(findings: Iterable[Finding]) -> tuple[str, ...]:

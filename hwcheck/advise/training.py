@@ -24,7 +24,7 @@ def training_actions(findings: Iterable[Finding]) -> tuple[Action, ...]:
     groups: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         if finding.check == TRAINING and finding.outcome != "pass" and not finding.waived:
-            code = finding.reason.code if finding.reason.code in TITLES else reasons.UNREADABLE
+            code = finding.reason.code if finding.reason.code in TITLES else reasons.NOT_MEASURED
             groups.setdefault((finding.outcome, code), []).append(finding)
     made = []
     for (outcome, code), of_kind in groups.items():

@@ -43,7 +43,7 @@ COUNT_IN_DOUBT = "count_in_doubt"
 NO_IDENTIFIER = "no_identifier"
 SAME_IDENTIFIER = "same_identifier"
 CRASHED = "crashed"
-UNREADABLE = "unreadable"
+NOT_MEASURED = "not_measured"
 DRIVER_BROKEN = "driver_broken"
 GPU_LOST = "gpu_lost"
 NO_ANSWER = "no_answer"
@@ -245,7 +245,7 @@ CODES: Mapping[str, Code] = {
         "correct ansible_host of one of them, or leave one out",
     ),
     VISIT_ENDED: Code("the visit ended otherwise; its phase says where"),
-    UNREADABLE: Code("it cannot be read; the text says what and why"),
+    NOT_MEASURED: Code("it cannot be read; the text says what and why"),
     NOT_APPLICABLE: Code("it has no meaning on this node"),
     IDLE_CARDS: Code(
         "network cards for RDMA are on the bus and no driver offers RDMA",
@@ -363,7 +363,7 @@ def together(several: Iterable[Reason], separator: str = "; ") -> Reason:
 
 def of_errno(number: Any) -> str:
     """Return the code of what the system refused with this error number."""
-    return NO_PERMISSION if number in (errno.EACCES, errno.EPERM) else UNREADABLE
+    return NO_PERMISSION if number in (errno.EACCES, errno.EPERM) else NOT_MEASURED
 
 
 FORMER_WORDS: Tuple[Tuple[str, str], ...] = (
@@ -409,4 +409,4 @@ def of_former_run(text: str) -> Reason:
     plain = text.lower().replace("_", " ")
     whole = {"interrupted": INTERRUPTED, "timeout": NO_ANSWER}.get(plain)
     parts = (code for words, code in FORMER_WORDS if words in plain)
-    return Reason(whole or next(parts, UNREADABLE), text)
+    return Reason(whole or next(parts, NOT_MEASURED), text)

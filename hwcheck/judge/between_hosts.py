@@ -152,10 +152,10 @@ def _without_words(host: str, runs: Sequence[MultiHostRun]) -> Iterator[Finding]
     """Yield that a host's figures cannot be told, where none of its runs says how it was made."""
     if runs and not any(_facts(run, host) for run in runs):
         reason = "NCCL does not say which way the data of this host took"
-        yield unmeasured(host, MULTI_HOST, Reason(reasons.UNREADABLE, reason))
+        yield unmeasured(host, MULTI_HOST, Reason(reasons.NOT_MEASURED, reason))
     elif runs and not any(run.library.startswith(OF_NCCL) for run in runs):
         reason = "no run of this host says that NCCL made it"
-        yield unmeasured(host, MULTI_HOST, Reason(reasons.UNREADABLE, reason))
+        yield unmeasured(host, MULTI_HOST, Reason(reasons.NOT_MEASURED, reason))
 
 
 def _stuck(host: str, record: MultiHostRecord) -> Iterator[Finding]:

@@ -106,7 +106,7 @@ def judge_answer(
     if answer.state == "not_applicable":
         return [finding for finding in findings if finding.outcome != "pass"]
     if answer.state != "done":
-        reason = answer.reason or Reason(reasons.UNREADABLE, answer.state)
+        reason = answer.reason or Reason(reasons.NOT_MEASURED, answer.state)
         findings.append(unmeasured(host, check.id, reason))
         return findings
     missing = [

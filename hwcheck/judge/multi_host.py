@@ -64,7 +64,7 @@ def in_words(suspect: Suspect) -> str:
 
 def _open_ends(record: MultiHostRecord) -> Iterator[Reason]:
     """Yield what leaves every host of the runs unproven."""
-    yield from (Reason(reasons.UNREADABLE, text) for text in record.open_ends)
+    yield from (Reason(reasons.NOT_MEASURED, text) for text in record.open_ends)
     if not record.finished:
         yield CUT_SHORT
     if len(set(record.hosts) - set(record.absent)) < 2:

@@ -11,7 +11,7 @@ import pytest
 from hwcheck.advise.actions import actions
 from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.causes import diagnose
-from hwcheck.contract.reasons import CODES, GPU_LOST, NO_PERMISSION, UNREADABLE, Reason
+from hwcheck.contract.reasons import CODES, GPU_LOST, NO_PERMISSION, NOT_MEASURED, Reason
 from hwcheck.judge.judge import judge
 from hwcheck.judge.past import joined
 from hwcheck.judge.records import Judgement
@@ -101,7 +101,7 @@ def test_another_text_moves_neither_a_cause_nor_an_action(case: Mapping[str, Any
 
 def test_another_code_moves_both() -> None:
     case = {"unmeasured": {"xid": {"code": NO_PERMISSION, "text": "x"}}}
-    other = {"unmeasured": {"xid": {"code": UNREADABLE, "text": "x"}}}
+    other = {"unmeasured": {"xid": {"code": NOT_MEASURED, "text": "x"}}}
     assert told(*judged(case)) != told(*judged(other))
 
 

@@ -31,7 +31,7 @@ def run_of(*outcomes: str) -> Run:
 
 def host(name: str, outcome: str) -> HostRecord:
     answer = CheckResult(
-        CHECK, "could_not_measure", Reason("unreadable", "the driver does not say")
+        CHECK, "could_not_measure", Reason("not_measured", "the driver does not say")
     )
     if outcome != "inconclusive":
         answer = CheckResult(CHECK, "done", samples=(Sample(CHECK, outcome == "pass", "", "gpu0"),))
@@ -40,7 +40,7 @@ def host(name: str, outcome: str) -> HostRecord:
 
 def asked_for_nothing(state: str) -> Run:
     records = (
-        replace(factories.record(name, []), state=state, reason=Reason("unreadable", "cut"))
+        replace(factories.record(name, []), state=state, reason=Reason("not_measured", "cut"))
         for name in "ab"
     )
     return factories.run(*records, checks=())

@@ -43,7 +43,7 @@ def test_the_message_of_a_failure_is_of_what_failed() -> None:
     assert host.report is not None
     answers = tuple(
         replace(
-            answer, state="could_not_measure", reason=Reason("unreadable", "gpu5 did not answer")
+            answer, state="could_not_measure", reason=Reason("not_measured", "gpu5 did not answer")
         )
         if answer.check == "power_cap"
         else answer

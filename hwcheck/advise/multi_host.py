@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from hwcheck.advise.records import Action
 from hwcheck.checks.shared.leg_checks import BUSBW_GBPS
+from hwcheck.contract.reasons import CODES, NO_PART
 from hwcheck.judge.leg_peers import WAY
 from hwcheck.judge.mnnvl import METRIC as MNNVL_BUSBW
 from hwcheck.judge.mnnvl import NOT_IN_USE
@@ -218,8 +219,8 @@ def _unmeasured(record: MultiHostRecord) -> Iterator[Action]:
     if record.absent:
         yield _open(
             "hosts that took no part in the runs over several hosts",
-            "each reason is below",
-            "mend what it names and run again",
+            CODES[NO_PART].cause,
+            CODES[NO_PART].fix,
             tuple(record.absent),
             tuple(f"{host}: {line(reason)}" for host, reason in record.absent.items()),
         )

@@ -112,7 +112,7 @@ def test_an_action_has_the_remedy_of_its_code(code: str) -> None:
         each for each in actions(run, judgement, shipped().checks) if each.checks == ("xid",)
     ]
     meant = CODES[code]
-    assert action.cause == meant.cause
-    evidence_is_all = action.fix == "mend what the evidence names and run again"
-    assert evidence_is_all == meant.by_evidence
+    assert (action.cause, action.fix, action.role) == (meant.cause, meant.fix, meant.role)
+    of_its_check = shipped().checks["xid"].remedy.command if meant.by_text else ""
+    assert action.command == (meant.command or of_its_check)
     assert Reason(code, "why").text in action.evidence[0]

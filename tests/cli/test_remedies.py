@@ -1,4 +1,4 @@
-"""What remedies tell people to type is there: commands of ours, their flags, inventory variables."""
+"""What remedies tell people to type is there: our commands and their flags."""
 
 from __future__ import annotations
 

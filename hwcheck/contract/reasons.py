@@ -76,6 +76,10 @@ NOT_OFFERED = "not_offered"
 
 # Of runs over several hosts and of training.
 NO_PART = "no_part"
+SILENT = "silent"
+STUCK = "stuck"
+FABRIC_BETWEEN = "fabric_between"
+NOT_PINNED = "not_pinned"
 RUNS_CUT_SHORT = "runs_cut_short"
 TOO_FEW_HOSTS = "too_few_hosts"
 SUSPECT = "suspect"
@@ -197,6 +201,31 @@ CODES: Mapping[str, Code] = {
         "the host took no part in the runs over several hosts",
         "the evidence says what kept it away: let it be reached, end what is at work on it, or "
         "give it a torch (hwcheck_torch_python); then run again",
+    ),
+    SILENT: Code(
+        "the host gives no sign of life any more, or no answer to an order",
+        "the host stopped answering while it measured: a crash, a reboot or a hung driver",
+        "look at the host's kernel log around the time of the run, then run again",
+        "sudo dmesg -T | tail -n 50",
+    ),
+    STUCK: Code(
+        "a process cannot be ended: it is stuck in the kernel",
+        "a process is stuck in a driver: that of the GPU or of the network card",
+        "read its stack and the kernel log, then restart the node",
+        "ps -eo pid,stat,wchan,comm | grep ' D'; sudo dmesg | tail -n 30",
+    ),
+    FABRIC_BETWEEN: Code(
+        "groups of hosts are fine by themselves, and what connects them is not",
+        "a switch, an uplink or a route between them: too few or slow uplinks, one that is down or "
+        "drops packets, a wrong MTU or routing table; or too few by design",
+        "look at the switches between the groups named below: state, speed and error counters of "
+        "their uplinks, and routes; the hosts stay in service, each group by itself; hwcheck "
+        "validate --scope rails shows which rails it concerns",
+    ),
+    NOT_PINNED: Code(
+        "something went wrong between hosts and could be pinned on none of them",
+        "a fault that comes and goes, or one of what connects the hosts",
+        "run again, with more hosts where there are few; look at the switches between them",
     ),
     RUNS_CUT_SHORT: Code(
         "the runs over several hosts, or the training, ended before all was run",
@@ -456,6 +485,9 @@ def of_errno(number: Any) -> str:
 
 
 FORMER_WORDS: Tuple[Tuple[str, str], ...] = (
+    ("the fabric between", FABRIC_BETWEEN),
+    ("does not die", STUCK),
+    ("no sign of life", SILENT),
     ("given up, for the scheduler wants the node", GIVEN_UP),
     ("given up, for the time of the sweep is over", OUT_OF_TIME),
     ("under way when the run itself ended", CUT_OFF),

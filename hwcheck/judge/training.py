@@ -42,8 +42,10 @@ def judge_training(host: HostCase) -> Iterator[Finding]:
     if record is None:
         return
     if host.name in record.absent:
-        yield unmeasured(host.name, TRAINING, Reason(reasons.NO_PART, record.absence(host.name)))
-        if not record.began(host.name):
+        began = record.began(host.name)
+        code = record.absent[host.name].code if began else reasons.NO_PART
+        yield unmeasured(host.name, TRAINING, Reason(code, record.absence(host.name)))
+        if not began:
             return
     runs = [run for run in record.runs if host.name in run.hosts]
     for run in runs:

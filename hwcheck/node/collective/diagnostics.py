@@ -47,7 +47,7 @@ def _run(spec: CollectiveSpec, nccl: str, close_fds: List[int], hangs: Hangs) ->
         driver = hangs.ask("the process of %s" % DIAGNOSTICS)
         reason += "; the driver answers" if driver == DRIVER_ANSWERS else "; %s" % driver
     if took.left_over:
-        sys.stderr.write("\n".join(took.left_over) + "\n")
+        sys.stderr.write("\n".join(map(str, took.left_over)) + "\n")
     code = HANG if took.state in ENDED else NOT_MEASURED
     return DiagnosticsRun(nccl, lines_of(took.log), Reason(code, reason) if reason else NONE)
 

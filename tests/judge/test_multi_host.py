@@ -89,7 +89,7 @@ def test_what_stands_out_among_several_hosts_has_actions_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("change", "unproven"),
     [
-        ({"absent": {"b": "busy"}}, {"a", "b"}),
+        ({"absent": {"b": Reason("silent", "busy")}}, {"a", "b"}),
         ({"unresolved": (Reason("not_pinned", "a and b: hang"),)}, {"a", "b"}),
         ({"finished": False}, {"a", "b"}),
     ],

@@ -18,9 +18,9 @@ def completed(report: Report) -> Report:
 
 
 def _with_code(result: CheckResult) -> CheckResult:
-    told = {sample.metric: str(sample.value) for sample in result.samples}
-    status = told.get(NVML_STATUS.name, "ok")
-    if status == "ok" or NVML_STATUS_CODE.name in told:
+    values = {sample.metric: str(sample.value) for sample in result.samples}
+    status = values.get(NVML_STATUS.name, "ok")
+    if status == "ok" or NVML_STATUS_CODE.name in values:
         return result
     code = Sample(NVML_STATUS_CODE.name, of_former_run(status).code)
     return replace(result, samples=(*result.samples, code))

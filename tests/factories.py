@@ -9,7 +9,7 @@ from typing import Any
 
 from hwcheck.checks.shared.leg_checks import leg_samples
 from hwcheck.contract.busbw import busbw_factor
-from hwcheck.contract.reasons import UNREADABLE, Reason
+from hwcheck.contract.reasons import NOT_MEASURED, Reason
 from hwcheck.contract.wire import CheckResult, Leg, Report, Sample, SizeTiming
 from hwcheck.judge.legs import planned_env
 from hwcheck.judge.records import Finding, Judgement
@@ -58,7 +58,7 @@ def sizes(
 def _with_reason(changes: dict[str, Any]) -> dict[str, Any]:
     """Return changes with a reason that is given as a text as one of no code that decides."""
     text = changes.get("reason")
-    return changes | {"reason": Reason(UNREADABLE, text)} if isinstance(text, str) else changes
+    return changes | {"reason": Reason(NOT_MEASURED, text)} if isinstance(text, str) else changes
 
 
 def leg(name: str = "default", peak_gbps: float = 450.0, **changes: Any) -> Leg:

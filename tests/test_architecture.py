@@ -185,3 +185,89 @@ def test_what_can_be_swapped_would_be_noticed() -> None:
     assert "checks['x']" in swapped("hwcheck/site/x.py", by_subscript)
     for module, names in STATE.items():
         assert set(names) <= set(swapped("", (ROOT / module).read_text("utf-8"))), module
+
+
+WORDED = {
+    "hwcheck/fleet/sweep/draining.py": 2,
+    "hwcheck/scheduler/actions.py": 1,
+    "hwcheck/report/decision.py": 2,
+    "hwcheck/report/training.py": 1,
+    "hwcheck/testing/cases.py": 1,
+}
+"""How often a module looks at the words of a reason, and may: where Slurm or Kubernetes keeps it,
+whose drains have a prefix by which they are ours; where a report leaves out what it has said, or
+folds what is the same; where a case of a check names a part of a reason."""
+LOOKS = (
+    "startswith",
+    "endswith",
+    "removeprefix",
+    "removesuffix",
+    "find",
+    "index",
+    "count",
+    "split",
+)
+LOOKS += ("partition", "rpartition", "search", "match", "fullmatch", "findall", "finditer")
+
+
+def is_worded(node: ast.AST) -> bool:
+    """Whether an expression is the text of a reason, or a limit in words; its code is not."""
+    if not isinstance(node, ast.Attribute):
+        return False
+    if node.attr == "text":
+        owner = node.value
+        name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+        return name == "reason"
+    return node.attr in ("reason", "limit")
+
+
+def words_in(node: ast.AST) -> bool:
+    """Whether an expression holds such a text anywhere, and not only to ask for its code."""
+    if isinstance(node, ast.Attribute) and not is_worded(node) and not hasattr(str, node.attr):
+        return not is_worded(node.value) and words_in(node.value)
+    return is_worded(node) or any(words_in(part) for part in ast.iter_child_nodes(node))
+
+
+def decisions_by_words(source: str) -> list[str]:
+    """Return where a module compares words of a reason or of a limit, or looks for some in them."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Compare):
+            looks = [node.left, *node.comparators]
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in LOOKS:
+            looks = [node.func.value, *node.args]  # type: ignore[attr-defined]
+        else:
+            continue
+        if any(words_in(part) for part in looks):
+            found.append(ast.unparse(node))
+    return found
+
+
+def test_no_decision_is_made_by_the_words_of_a_reason() -> None:
+    amounts = {}
+    for path in PACKAGE.rglob("*.py"):
+        module = str(path.relative_to(ROOT))
+        decisions = decisions_by_words(path.read_text("utf-8"))
+        if len(decisions) != WORDED.get(module, 0):
+            amounts[module] = decisions
+    assert amounts == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "'torch' in finding.reason.text",
+        "finding.reason.text.startswith('x')",
+        "PATTERN.search(finding.limit)",
+        "re.search('x', f'{finding.value} {finding.limit}')",
+        "reason.text.lower() == 'x'",
+        "record.reason == 'interrupted'",
+        "str(finding.reason).partition(':')",
+    ],
+)
+def test_a_decision_by_words_would_be_noticed(source: str) -> None:
+    assert len(decisions_by_words(source)) >= 1
+
+
+def test_what_asks_for_a_code_is_no_decision_by_words() -> None:
+    assert decisions_by_words("finding.reason.code == HANG or XFS.match(message.text)") == []

@@ -20,7 +20,7 @@ from hwcheck.advise.records import Action, Advice
 from hwcheck.advise.training import training_actions
 from hwcheck.advise.visits import alike, visit_actions
 from hwcheck.contract.check import Check
-from hwcheck.contract.reasons import CODES, NOT_REACHED, NOTHING_APPLIES, UNREADABLE, Code, Reason
+from hwcheck.contract.reasons import CODES, NOT_MEASURED, NOT_REACHED, NOTHING_APPLIES, Code, Reason
 from hwcheck.contract.wire import GpuFacts
 from hwcheck.fold import fold, fold_subjects
 from hwcheck.judge.figures import measured
@@ -33,7 +33,6 @@ from hwcheck.text import line, number
 EVIDENCE_LINES = 12
 MOST_PLACES = 8
 TITLE_CHECKS = 3
-BY_EVIDENCE = "mend what the evidence names and run again"
 EXACT_LINES = 4
 """With more different values than this, one metric's evidence becomes its range."""
 
@@ -122,8 +121,7 @@ def _concern(finding: Finding) -> tuple[str, ...]:
     if finding.outcome != "inconclusive":
         return finding.outcome, finding.check
     remedy = _remedy_of(finding.reason)
-    by_text = remedy.by_evidence
-    same = alike(finding.reason.text, [finding.host]) if by_text else finding.reason.code
+    same = alike(finding.reason.text, [finding.host]) if remedy.by_text else finding.reason.code
     return finding.outcome, same, "" if finding.check else WHOLE_HOST
 
 
@@ -150,9 +148,8 @@ def _action(
     if outcome == "inconclusive":
         remedy = _remedy_of(findings[0].reason)
         cause, fix, command, role = remedy.cause, remedy.fix, remedy.command, remedy.role
-        if remedy.by_evidence:
-            fix = BY_EVIDENCE
-            command = check.remedy.command if check else ""
+        if remedy.by_text and not command and check is not None:
+            command = check.remedy.command
     elif check is not None:
         cause, fix = check.remedy.cause, check.remedy.fix
         command, role = check.remedy.command, check.remedy.role
@@ -179,7 +176,7 @@ def _title(checks: Sequence[str], reason: Reason) -> str:
 
 
 def _remedy_of(reason: Reason) -> Code:
-    return CODES.get(reason.code, CODES[UNREADABLE])
+    return CODES.get(reason.code, CODES[NOT_MEASURED])
 
 
 def _evidence(findings: Iterable[Finding]) -> tuple[str, ...]:

@@ -236,7 +236,7 @@ def in_words(findings: Iterable[Finding]) -> Iterator[str]:
     figures: dict[tuple[str, str, str], str] = {}
     for finding in findings:
         key = (finding.check, finding.metric, finding.subject)
-        if key not in figures or finding.figures or finding.wanted is not None:
+        if key not in figures or finding.figures or finding.is_held_against_one:
             figures[key] = measured(finding)
     subjects: dict[tuple[str, str, str], list[str]] = {}
     unmeasured: dict[str, list[str]] = {}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from hwcheck.advise.records import Action
 from hwcheck.checks.shared.leg_checks import BUSBW_GBPS
+from hwcheck.contract.reasons import CODES, FABRIC_BETWEEN, NO_PART, NOT_PINNED, STUCK
 from hwcheck.judge.leg_peers import WAY
 from hwcheck.judge.mnnvl import METRIC as MNNVL_BUSBW
 from hwcheck.judge.mnnvl import NOT_IN_USE
@@ -67,9 +68,9 @@ BETWEEN = {
     ),
     "left_over": (
         "runs over several hosts: a process cannot be ended",
-        "it is stuck in a driver: that of the GPU or of the network card",
-        "read its stack and the kernel log, then restart the node",
-        "ps -eo pid,stat,wchan,comm | grep ' D'; sudo dmesg | tail -n 30",
+        CODES[STUCK].cause,
+        CODES[STUCK].fix,
+        CODES[STUCK].command,
     ),
     "pairs_gbps": (
         "a host among others: somewhat slower in every pair",
@@ -83,11 +84,7 @@ BETWEEN = {
 
 
 FABRIC_TITLE = "what connects groups of hosts, not the hosts"
-FABRIC_FIX = (
-    "look at the switches between the groups named below: state, speed and error counters of their "
-    "uplinks, and routes; the hosts stay in service, each group by itself; hwcheck validate "
-    "--scope rails shows which rails it concerns"
-)
+FABRIC_FIX = CODES[FABRIC_BETWEEN].fix
 
 
 def multi_host_actions(record: MultiHostRecord) -> tuple[Action, ...]:
@@ -178,8 +175,7 @@ def _fabric(record: MultiHostRecord) -> Action:
     return Action(
         check=MULTI_HOST,
         outcome="fail",
-        cause="a switch, an uplink or a route between them: too few or slow uplinks, one that is "
-        "down or drops packets, a wrong MTU or routing table; or too few by design",
+        cause=CODES[FABRIC_BETWEEN].cause,
         fix=FABRIC_FIX,
         command="",
         role="",
@@ -215,13 +211,20 @@ def _lines(suspects: Iterable[Suspect]) -> Iterator[str]:
 
 
 def _unmeasured(record: MultiHostRecord) -> Iterator[Action]:
-    if record.absent:
+    for code in dict.fromkeys(reason.code for reason in record.absent.values()):
+        remedy = CODES.get(code, CODES[NO_PART])
+        lines = {
+            host: f"{host}: {line(reason.text)}"
+            for host, reason in record.absent.items()
+            if reason.code == code
+        }
         yield _open(
             "hosts that took no part in the runs over several hosts",
-            "each reason is below",
-            "mend what it names and run again",
-            tuple(record.absent),
-            tuple(f"{host}: {line(reason)}" for host, reason in record.absent.items()),
+            remedy.cause,
+            remedy.fix,
+            tuple(lines),
+            tuple(lines.values()),
+            remedy.command,
         )
     if record.not_compared:
         yield _open(
@@ -236,14 +239,19 @@ def _unmeasured(record: MultiHostRecord) -> Iterator[Action]:
     if record.open_ends:
         yield _open(
             "what went wrong between hosts and could be pinned on none",
-            "a fault that comes and goes, or one of what connects the hosts",
-            "run again, with more hosts where there are few; look at the switches between them",
+            CODES[NOT_PINNED].cause,
+            CODES[NOT_PINNED].fix,
             record.hosts,
-            tuple(line(text) for text in record.open_ends),
+            tuple(line(reason.text) for reason in record.open_ends),
         )
 
 
 def _open(
-    title: str, cause: str, fix: str, hosts: tuple[str, ...], evidence: tuple[str, ...]
+    title: str,
+    cause: str,
+    fix: str,
+    hosts: tuple[str, ...],
+    evidence: tuple[str, ...],
+    command: str = "",
 ) -> Action:
-    return Action(MULTI_HOST, "inconclusive", cause, fix, "", "", hosts, evidence, title)
+    return Action(MULTI_HOST, "inconclusive", cause, fix, command, "", hosts, evidence, title)

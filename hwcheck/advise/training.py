@@ -16,7 +16,6 @@ TITLES = {
     reasons.RANK_FAILED: "failed",
     reasons.OUT_OF_MEMORY: "out of memory",
 }
-OTHER = "the reason says why; run again once it is gone"
 
 
 def training_actions(findings: Iterable[Finding]) -> tuple[Action, ...]:
@@ -24,17 +23,26 @@ def training_actions(findings: Iterable[Finding]) -> tuple[Action, ...]:
     groups: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         if finding.check == TRAINING and finding.outcome != "pass" and not finding.waived:
-            code = finding.reason.code if finding.reason.code in TITLES else reasons.UNREADABLE
-            groups.setdefault((finding.outcome, code), []).append(finding)
+            groups.setdefault((finding.outcome, finding.reason.code), []).append(finding)
     made = []
     for (outcome, code), of_kind in groups.items():
-        cause, fix = reasons.CODES[code].cause, reasons.CODES[code].fix or OTHER
+        remedy = reasons.CODES.get(code, reasons.CODES[reasons.NOT_MEASURED])
         lines = [line(f"{one.host}: {one.reason}", 400) for one in of_kind]
         more = len(lines) - MOST_LINES
         shown = lines[:MOST_LINES] + ([f"and {more} more"] if more > 0 else [])
         hosts = tuple(dict.fromkeys(one.host for one in of_kind))
         title = f"training: {TITLES.get(code, 'not measured')}"
         made.append(
-            Action(TRAINING, outcome, cause, fix, "", "", hosts, tuple(dict.fromkeys(shown)), title)
+            Action(
+                check=TRAINING,
+                outcome=outcome,
+                cause=remedy.cause,
+                fix=remedy.fix,
+                command=remedy.command,
+                role=remedy.role,
+                hosts=hosts,
+                evidence=tuple(dict.fromkeys(shown)),
+                title=title,
+            )
         )
     return tuple(made)

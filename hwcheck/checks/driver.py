@@ -6,7 +6,7 @@ from typing import Iterator
 
 from hwcheck.contract.check import TIMED, CouldNotMeasure, Metric, Remedy, Varies, check
 from hwcheck.contract.limits import Equal, FromInventory, FromSample, like_most
-from hwcheck.contract.reasons import UNREADABLE
+from hwcheck.contract.reasons import NOT_MEASURED
 from hwcheck.contract.wire import Sample
 from hwcheck.node.node import Node
 
@@ -130,4 +130,4 @@ def _code(node: Node) -> str:
         node.gpus()
     except CouldNotMeasure as error:
         return error.reason.code
-    return UNREADABLE  # it has answered since
+    return NOT_MEASURED  # it has answered since

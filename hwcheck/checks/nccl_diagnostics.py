@@ -17,7 +17,7 @@ from hwcheck.contract.nccl_diag import (
     Diagnostics,
     read,
 )
-from hwcheck.contract.reasons import UNREADABLE, Reason
+from hwcheck.contract.reasons import NOT_MEASURED, Reason
 from hwcheck.contract.wire import Sample
 from hwcheck.node.node import Node
 
@@ -122,7 +122,7 @@ def nccl_diagnostics(node: Node) -> Iterator[Sample]:
         yield from _samples(report, gpus)
     else:  # what NCCL has named before it broke off is broken nevertheless
         yield from _failed(report)
-        raise CouldNotMeasure.of(run.reason or Reason(UNREADABLE, _broken_off(run.report)))
+        raise CouldNotMeasure.of(run.reason or Reason(NOT_MEASURED, _broken_off(run.report)))
     failed = _failures(report)
     if failed != len(report.failed_pairs) + len(report.untested_pairs):
         words = (len(report.failed_pairs), failed)

@@ -6,7 +6,7 @@ from typing import Dict, Iterator, List
 
 from hwcheck.contract.check import CouldNotMeasure, Metric, NotApplicable, Remedy, check
 from hwcheck.contract.limits import OFTEN, RARE, AtMost
-from hwcheck.contract.reasons import UNREADABLE, Reason
+from hwcheck.contract.reasons import NOT_MEASURED, Reason
 from hwcheck.contract.wire import Sample
 from hwcheck.node.node import Node
 from hwcheck.node.pcie import cards
@@ -109,5 +109,5 @@ def pcie_aer(node: Node) -> Iterator[Sample]:
         raise NotApplicable("a virtual machine does not see them")
     if len(silent) == len(devices):
         raise CouldNotMeasure.of(
-            silent[0] if silent else Reason(UNREADABLE, "no NVIDIA device on the PCI bus")
+            silent[0] if silent else Reason(NOT_MEASURED, "no NVIDIA device on the PCI bus")
         )

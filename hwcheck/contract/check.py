@@ -33,7 +33,7 @@ class Unanswered(Exception):  # noqa: N818 - an answer, not an error
     Without a code (one of ``reasons.CODES``) it has that of its kind.
     """
 
-    CODE = reasons.UNREADABLE
+    CODE = reasons.NOT_MEASURED
 
     def __init__(self, text: str, code: str = "") -> None:
         super().__init__(text)
@@ -52,7 +52,7 @@ class Unanswered(Exception):  # noqa: N818 - an answer, not an error
 class CouldNotMeasure(Unanswered):
     """A quantity cannot be read here. Never a pass or a fail.
 
-    Without a code the text is all that says what to do (``reasons.UNREADABLE``).
+    Without a code the text is all that says what to do (``reasons.NOT_MEASURED``).
     """
 
 

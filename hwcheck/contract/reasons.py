@@ -15,20 +15,17 @@ from typing import Any, Iterable, Mapping, Tuple
 class Code:
     """What a code means, what it points at, and what to do about it.
 
-    ``command`` is one for the host that shows it, ``role`` an Ansible role that mends it. Without
-    ``fix`` the evidence is all there is: what to do stands in the text of the reason.
+    ``command`` is one for the host that shows it, ``role`` an Ansible role that mends it. Where
+    ``by_text``, its reasons have several causes, which their texts tell apart: those whose texts
+    are alike are one action, with the command of their check where ``command`` is empty.
     """
 
     meaning: str
-    cause: str = "it could not be measured"
-    fix: str = ""
+    cause: str
+    fix: str
     command: str = ""
     role: str = ""
-
-    @property
-    def by_evidence(self) -> bool:
-        """Whether the reason's own text is all that says what to do."""
-        return not self.fix
+    by_text: bool = False
 
 
 # Of a check that could not measure.
@@ -43,7 +40,7 @@ COUNT_IN_DOUBT = "count_in_doubt"
 NO_IDENTIFIER = "no_identifier"
 SAME_IDENTIFIER = "same_identifier"
 CRASHED = "crashed"
-UNREADABLE = "unreadable"
+NOT_MEASURED = "not_measured"
 DRIVER_BROKEN = "driver_broken"
 GPU_LOST = "gpu_lost"
 NO_ANSWER = "no_answer"
@@ -79,6 +76,10 @@ NOT_OFFERED = "not_offered"
 
 # Of runs over several hosts and of training.
 NO_PART = "no_part"
+SILENT = "silent"
+STUCK = "stuck"
+FABRIC_BETWEEN = "fabric_between"
+NOT_PINNED = "not_pinned"
 RUNS_CUT_SHORT = "runs_cut_short"
 TOO_FEW_HOSTS = "too_few_hosts"
 SUSPECT = "suspect"
@@ -198,7 +199,33 @@ CODES: Mapping[str, Code] = {
     NO_PART: Code(
         "the host took no part in the runs over several hosts",
         "the host took no part in the runs over several hosts",
-        "mend what the reason names and run again",
+        "the evidence says what kept it away: let it be reached, end what is at work on it, or "
+        "give it a torch (hwcheck_torch_python); then run again",
+    ),
+    SILENT: Code(
+        "the host gives no sign of life any more, or no answer to an order",
+        "the host stopped answering while it measured: a crash, a reboot or a hung driver",
+        "look at the host's kernel log around the time of the run, then run again",
+        "sudo dmesg -T | tail -n 50",
+    ),
+    STUCK: Code(
+        "a process cannot be ended: it is stuck in the kernel",
+        "a process is stuck in a driver: that of the GPU or of the network card",
+        "read its stack and the kernel log, then restart the node",
+        "ps -eo pid,stat,wchan,comm | grep ' D'; sudo dmesg | tail -n 30",
+    ),
+    FABRIC_BETWEEN: Code(
+        "groups of hosts are fine by themselves, and what connects them is not",
+        "a switch, an uplink or a route between them: too few or slow uplinks, one that is down or "
+        "drops packets, a wrong MTU or routing table; or too few by design",
+        "look at the switches between the groups named below: state, speed and error counters of "
+        "their uplinks, and routes; the hosts stay in service, each group by itself; hwcheck "
+        "validate --scope rails shows which rails it concerns",
+    ),
+    NOT_PINNED: Code(
+        "something went wrong between hosts and could be pinned on none of them",
+        "a fault that comes and goes, or one of what connects the hosts",
+        "run again, with more hosts where there are few; look at the switches between them",
     ),
     RUNS_CUT_SHORT: Code(
         "the runs over several hosts, or the training, ended before all was run",
@@ -235,18 +262,48 @@ CODES: Mapping[str, Code] = {
     ON_A_BORDER: Code(
         "the figure scatters over a border",
         "the figure lies on a border and scatters over it",
-        "measure again on an idle node; --second-visit does so by itself",
+        "see that nothing else runs on the node and measure again; the run itself did so once",
     ),
-    IMPLAUSIBLE: Code("the answer contradicts what else the node says, or what is possible"),
-    NO_REFERENCE: Code("there is nothing to hold the value against"),
+    IMPLAUSIBLE: Code(
+        "the answer contradicts what else the node says, or what is possible",
+        "the node's answer cannot be true, or what the inventory declares is wrong",
+        "compare the evidence with the node itself; correct the hwcheck_ variable that it names, "
+        "or else report it with the host's log in the run folder",
+        by_text=True,
+    ),
+    NO_REFERENCE: Code(
+        "there is nothing to hold the value against",
+        "nothing says what the value should be: it is not declared, not in the model's page, and "
+        "too few hosts or GPUs are alike",
+        "declare what the evidence names in the inventory (hwcheck_limits holds any metric against "
+        "a limit of yours), or measure three or more alike hosts in one run",
+        by_text=True,
+    ),
     SAME_MACHINE: Code(
         "two names of the inventory seem to be one machine",
         "two names of the inventory lead to one machine",
         "correct ansible_host of one of them, or leave one out",
     ),
-    VISIT_ENDED: Code("the visit ended otherwise; its phase says where"),
-    UNREADABLE: Code("it cannot be read; the text says what and why"),
-    NOT_APPLICABLE: Code("it has no meaning on this node"),
+    VISIT_ENDED: Code(
+        "the visit ended otherwise; its phase says where",
+        "the connection broke, or the host refused a step of the visit",
+        "see that ssh reaches the host as the inventory says and read its log in the run folder, "
+        "then run again",
+        by_text=True,
+    ),
+    NOT_MEASURED: Code(
+        "something else kept it from being measured; the text says what and why",
+        "the host does not give the value, or the measurement broke off",
+        "see what the host itself says of what the evidence names (kernel log, the command here), "
+        "and read its log in the run folder; then run again with --only and the check's name",
+        by_text=True,
+    ),
+    NOT_APPLICABLE: Code(
+        "it has no meaning on this node",
+        "the node does not have what the check is about",
+        "nothing: it is left out and does not count against coverage",
+        by_text=True,
+    ),
     IDLE_CARDS: Code(
         "network cards for RDMA are on the bus and no driver offers RDMA",
         "cards for RDMA are there without their driver",
@@ -254,19 +311,66 @@ CODES: Mapping[str, Code] = {
         "lspci | grep -i -E 'infiniband|mellanox'; rdma link",
         "rdma",
     ),
-    OTHER_WAY: Code("NCCL went another way than the leg is to measure"),
-    UNPROVEN: Code("nothing proves that it was done the way that it is to measure"),
-    NOT_OFFERED: Code("the library does not offer it"),
+    OTHER_WAY: Code(
+        "NCCL went another way than the leg is to measure",
+        "NCCL or a setting of the node leaves it no such way: NCCL_* in the environment or in a "
+        "nccl.conf, peer access that is off, or no such links between these GPUs",
+        "take NCCL_* settings out of force and run again; where it stays, the node has no such "
+        "way: leave the leg out with --legs",
+        "env | grep NCCL_; cat /etc/nccl.conf ~/.nccl.conf; nvidia-smi topo -m",
+        by_text=True,
+    ),
+    UNPROVEN: Code(
+        "nothing proves that it was done the way that it is to measure",
+        "NCCL does not log what it did: its log is turned off or elsewhere, or its version words "
+        "it in another way",
+        "unset NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE in the environment and nccl.conf, "
+        "and run again; otherwise use another NCCL",
+        "env | grep NCCL_; cat /etc/nccl.conf ~/.nccl.conf",
+        by_text=True,
+    ),
+    NOT_OFFERED: Code(
+        "the library does not offer it",
+        "this version of the library cannot do what was asked of it",
+        "use a newer torch (hwcheck_torch_python), or leave the collective out with --collectives",
+        "python3 -c 'import torch; print(torch.__version__, torch.cuda.nccl.version())'",
+        by_text=True,
+    ),
     GPU_EXCLUSIVE: Code(
         "CUDA says that a GPU is busy or unavailable",
         "the compute mode keeps a second process off the GPU",
         "set it back with nvidia-smi -c 0",
         "nvidia-smi --query-gpu=index,compute_mode --format=csv",
     ),
-    GREW: Code("a counter grew faster than it did"),
-    COMES_AND_GOES: Code("a figure is good on some nights and bad on others"),
-    DRIFTS: Code("a figure gets worse night by night"),
-    CHANGED: Code("a figure became worse from one run to the next, or is held against another"),
+    GREW: Code(
+        "a counter grew faster than it did",
+        "errors of a part that wears, or of a link or slot that loosens",
+        "find the part by the subject and read the kernel log since the former run; plan its "
+        "exchange while it still works",
+        "sudo dmesg -T | tail -n 50",
+        by_text=True,
+    ),
+    COMES_AND_GOES: Code(
+        "a figure is good on some nights and bad on others",
+        "a loose contact, heat by the hour, or another's work at the time of some runs",
+        "compare temperature, clocks and the node's jobs of good and bad nights; reseat the part "
+        "where they do not explain it",
+        "nvidia-smi -q -d TEMPERATURE,CLOCK,PERFORMANCE",
+        by_text=True,
+    ),
+    DRIFTS: Code(
+        "a figure gets worse night by night",
+        "dust, a fan or a pump that weakens, or a part that wears",
+        "look at temperatures, fans and filters first; where they are well, at the part",
+        "nvidia-smi -q -d TEMPERATURE,POWER; sudo ipmitool sdr type fan",
+        by_text=True,
+    ),
+    CHANGED: Code(
+        "a figure became worse from one run to the next, or is held against another",
+        "something was done to the node between the two runs: software, a setting, a part",
+        "find what: hwcheck compare shows everything that differs between two runs",
+        by_text=True,
+    ),
     HANG: Code(
         "copies or ranks stood still and were killed; what came after them was not measured",
         "GPUs wait for each other: peer access that does not work, a link that lost its other end",
@@ -274,7 +378,13 @@ CODES: Mapping[str, Code] = {
         "nvidia-smi topo -p2p r",
     ),
     COUNT_IN_DOUBT: Code(
-        "counts of GPUs contradict each other, or what ran did not run on them all"
+        "counts of GPUs contradict each other, or what ran did not run on them all",
+        "hwcheck_gpus is wrong, a GPU is lost, or the login, container or CUDA_VISIBLE_DEVICES "
+        "shows only some of them",
+        "compare what the bus, the driver and CUDA count; correct hwcheck_gpus, or bring back the "
+        "GPU that is missing",
+        "lspci -d 10de:; nvidia-smi -L; env | grep CUDA_VISIBLE_DEVICES; sudo dmesg | grep Xid",
+        by_text=True,
     ),
     SAME_IDENTIFIER: Code(
         "two GPUs carry one identifier",
@@ -282,7 +392,15 @@ CODES: Mapping[str, Code] = {
         "have the boards replaced whose infoROM was written with another board's content",
         "nvidia-smi -L",
     ),
-    NO_IDENTIFIER: Code("a GPU tells no identifier"),
+    NO_IDENTIFIER: Code(
+        "a GPU tells no identifier",
+        "the GPU does not answer the driver, or its infoROM cannot be read",
+        "reset the GPU or power the node off and on; where it still tells none, have the board "
+        "replaced",
+        "nvidia-smi -L; nvidia-smi --query-gpu=index,uuid,serial --format=csv; sudo dmesg | grep "
+        "Xid",
+        by_text=True,
+    ),
     DRIVER_BROKEN: Code(
         "NVML finds no driver, or one in two versions",
         "the NVIDIA driver does not run here",
@@ -363,10 +481,13 @@ def together(several: Iterable[Reason], separator: str = "; ") -> Reason:
 
 def of_errno(number: Any) -> str:
     """Return the code of what the system refused with this error number."""
-    return NO_PERMISSION if number in (errno.EACCES, errno.EPERM) else UNREADABLE
+    return NO_PERMISSION if number in (errno.EACCES, errno.EPERM) else NOT_MEASURED
 
 
 FORMER_WORDS: Tuple[Tuple[str, str], ...] = (
+    ("the fabric between", FABRIC_BETWEEN),
+    ("does not die", STUCK),
+    ("no sign of life", SILENT),
     ("given up, for the scheduler wants the node", GIVEN_UP),
     ("given up, for the time of the sweep is over", OUT_OF_TIME),
     ("under way when the run itself ended", CUT_OFF),
@@ -409,4 +530,4 @@ def of_former_run(text: str) -> Reason:
     plain = text.lower().replace("_", " ")
     whole = {"interrupted": INTERRUPTED, "timeout": NO_ANSWER}.get(plain)
     parts = (code for words, code in FORMER_WORDS if words in plain)
-    return Reason(whole or next(parts, UNREADABLE), text)
+    return Reason(whole or next(parts, NOT_MEASURED), text)

@@ -44,7 +44,7 @@ LEG_CODES = {"hang": reasons.HANG, "failed": reasons.RANK_FAILED}
 
 def leg_reason(state: str, text: str, code: str = "") -> Reason:
     """Return why a leg came to a state, with the code that goes with it where it has none."""
-    return Reason(code or LEG_CODES.get(state, reasons.UNREADABLE), text) if text else NONE
+    return Reason(code or LEG_CODES.get(state, reasons.NOT_MEASURED), text) if text else NONE
 
 
 COLLECTIVES = ("all_reduce", "alltoall", "all_gather", "reduce_scatter", "broadcast", "sendrecv")

@@ -8,7 +8,7 @@ from statistics import median
 
 from hwcheck.contract.busbw import busbw_factor
 from hwcheck.contract.collective_spec import SITE, LegPlan
-from hwcheck.contract.reasons import NONE, UNREADABLE, Reason
+from hwcheck.contract.reasons import NONE, NOT_MEASURED, Reason
 from hwcheck.contract.wire import Leg, SizeTiming
 from hwcheck.explain.command_line import CommandLine
 from hwcheck.explain.environment import of_leg
@@ -86,7 +86,7 @@ def _leg(
         backend="nccl",
         ranks=ranks,
         state=state,
-        reason=NONE if state == "done" else Reason(UNREADABLE, reason),
+        reason=NONE if state == "done" else Reason(NOT_MEASURED, reason),
         library=f"NCCL {version}",
         env=env,
         sizes=tuple(_sizes(collective, ranks, run)) if ranks else (),

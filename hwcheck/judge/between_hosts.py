@@ -34,9 +34,6 @@ from hwcheck.text import count, number
 
 PAIRS, ALL = "pairs", "all"
 OF_NCCL = "NCCL"
-STUCK = "does not die"
-"""Words of a rank that nothing ends (``node.multi_host.serve``)."""
-
 STUCK_SOURCE = "signal(7), SIGKILL: only a process that is stuck in the kernel survives it"
 RANKS_SOURCE = "each GPU of a host has a rank; those that the inventory or NVML count are its GPUs"
 
@@ -152,18 +149,18 @@ def _without_words(host: str, runs: Sequence[MultiHostRun]) -> Iterator[Finding]
     """Yield that a host's figures cannot be told, where none of its runs says how it was made."""
     if runs and not any(_facts(run, host) for run in runs):
         reason = "NCCL does not say which way the data of this host took"
-        yield unmeasured(host, MULTI_HOST, Reason(reasons.UNREADABLE, reason))
+        yield unmeasured(host, MULTI_HOST, Reason(reasons.NOT_MEASURED, reason))
     elif runs and not any(run.library.startswith(OF_NCCL) for run in runs):
         reason = "no run of this host says that NCCL made it"
-        yield unmeasured(host, MULTI_HOST, Reason(reasons.UNREADABLE, reason))
+        yield unmeasured(host, MULTI_HOST, Reason(reasons.NOT_MEASURED, reason))
 
 
 def _stuck(host: str, record: MultiHostRecord) -> Iterator[Finding]:
     left = [
-        text
+        reason.text
         for run in record.runs
-        for text in run.left_over
-        if text.startswith(f"{host}: ") and STUCK in text
+        for reason in run.left_over.get(host, ())
+        if reason.code == reasons.STUCK
     ]
     if left:
         yield _warning(
@@ -173,7 +170,7 @@ def _stuck(host: str, record: MultiHostRecord) -> Iterator[Finding]:
             value=len(left),
             limit="warn above 0",
             source=STUCK_SOURCE,
-            reason=f"a process of a run cannot be ended: {left[0]}",
+            reason=f"a process of a run cannot be ended: {host}: {left[0]}",
         )
 
 

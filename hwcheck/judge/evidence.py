@@ -219,7 +219,7 @@ def _leg_omission(leg: Leg, legs: Sequence[Leg], facts: NodeFacts) -> Reason:
 
 
 def _given(leg: Leg) -> Reason:
-    return leg.reason or Reason(reasons.UNREADABLE, "no reason given")
+    return leg.reason or Reason(reasons.NOT_MEASURED, "no reason given")
 
 
 def counted(record: HostRecord, facts: NodeFacts, double: str = "") -> Sequence[LegEvidence]:

@@ -31,7 +31,7 @@ def measured(finding: Finding) -> str:
     shown = quantity(finding.value, finding.unit)
     if finding.outcome not in ("warn", "fail"):
         return shown
-    if finding.wanted is not None:
+    if finding.is_held_against_one:
         if _is_number(finding.value) and _is_number(finding.wanted) and not finding.wanted:
             return f"{shown}, none wanted"
         short = of_wanted(finding.value or 0, finding.wanted, finding.unit)

@@ -16,13 +16,13 @@ from hwcheck.contract.limits import FromFleet
 from hwcheck.contract.wire import Sample, Value
 from hwcheck.fold import fold
 from hwcheck.judge.host_case import NodeFacts, gpus_of
+from hwcheck.judge.records import NoMajority
 from hwcheck.results.run_folder import HostRecord, Run
 from hwcheck.text import quantity
 
 Kind = tuple[str, ...]
 Key = tuple[str, str, Kind]
 SHOWN = 4
-NO_MAJORITY = "no majority"
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ class Fleet:
         (value, count), *_ = votes.most_common()
         if 2 * count > votes.total():
             return value
-        shown = ", ".join(
-            f"{quantity(value)} on {count}" for value, count in votes.most_common(SHOWN)
-        )
-        return f"{NO_MAJORITY}: {shown}" + (", ..." if len(votes) > SHOWN else "")
+        most = votes.most_common(SHOWN)
+        shown = ", ".join(f"{quantity(value)} on {count}" for value, count in most)
+        more = ", ..." if len(votes) > SHOWN else ""
+        return NoMajority(f"no majority: {shown}{more}", tuple(value for value, _ in most))
 
     def has_golden(self, check: str, metric: str, kind: Kind) -> bool:
         """Whether a golden host gives it."""

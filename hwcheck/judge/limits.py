@@ -25,7 +25,7 @@ from hwcheck.contract.reasons import NONE, Reason, remark
 from hwcheck.contract.wire import CheckResult, Sample, Value
 from hwcheck.judge.evidence import gpus_without, omissions
 from hwcheck.judge.figures import of_wanted
-from hwcheck.judge.fleet import NO_MAJORITY, Fleet, kind_of
+from hwcheck.judge.fleet import Fleet, kind_of
 from hwcheck.judge.host_case import HostCase, NodeFacts
 from hwcheck.judge.models import Models
 from hwcheck.judge.readings import Readings
@@ -106,7 +106,7 @@ def judge_answer(
     if answer.state == "not_applicable":
         return [finding for finding in findings if finding.outcome != "pass"]
     if answer.state != "done":
-        reason = answer.reason or Reason(reasons.UNREADABLE, answer.state)
+        reason = answer.reason or Reason(reasons.NOT_MEASURED, answer.state)
         findings.append(unmeasured(host, check.id, reason))
         return findings
     missing = [
@@ -260,8 +260,7 @@ def _wanted(limit: Limit, reference: Value | None) -> Value | None:
     """Return what the value has to equal; None where there is no such value."""
     if not isinstance(limit, Equal):
         return None
-    wanted = reference if isinstance(limit.to, OPERANDS) else limit.to
-    return None if str(wanted).startswith(NO_MAJORITY) else wanted
+    return reference if isinstance(limit.to, OPERANDS) else limit.to
 
 
 @lru_cache(maxsize=65536, typed=True)

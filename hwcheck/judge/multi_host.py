@@ -39,7 +39,7 @@ def findings_about(host: str, record: MultiHostRecord) -> Iterator[Finding]:
     if host in record.warnings:
         yield Finding(host, MULTI_HOST, "warn", reason=remark(record.warnings[host]))
     if host in record.absent:
-        reason = Reason(reasons.NO_PART, f"took no part: {record.absent[host]}")
+        reason = Reason(reasons.NO_PART, f"took no part: {record.absent[host].text}")
         yield unmeasured(host, MULTI_HOST, reason)
     elif not suspects:
         for reason in _open_ends(record):
@@ -64,7 +64,7 @@ def in_words(suspect: Suspect) -> str:
 
 def _open_ends(record: MultiHostRecord) -> Iterator[Reason]:
     """Yield what leaves every host of the runs unproven."""
-    yield from (Reason(reasons.UNREADABLE, text) for text in record.open_ends)
+    yield from record.open_ends
     if not record.finished:
         yield CUT_SHORT
     if len(set(record.hosts) - set(record.absent)) < 2:

@@ -15,7 +15,7 @@ from hwcheck.checks.parts import (
     PART_SERIAL,
     parts,
 )
-from hwcheck.contract.reasons import UNREADABLE, Reason, remark
+from hwcheck.contract.reasons import NOT_MEASURED, Reason, remark
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.records import Finding
 from hwcheck.text import count, line
@@ -82,7 +82,7 @@ def _finding(
         outcome, reason = "fail", f"{len(right)} are there, {wanted} were ordered"
     elif len(right) + len(unread) >= wanted or not whole or _is_untold(name, there):
         outcome = "inconclusive"
-        code = answer.reason.code if answer and answer.reason else UNREADABLE
+        code = answer.reason.code if answer and answer.reason else NOT_MEASURED
         reason = _unread(unread, asked, answer.reason.text if answer else "no answer")
     else:
         outcome, reason = "fail", _what_is_there(name, wanted, right, named, asked, ordered)

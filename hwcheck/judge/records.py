@@ -38,12 +38,12 @@ class Finding(NamedTuple):
     ``value`` and ``limit`` are empty where nothing was measured (``inconclusive``). ``limit`` is
     the limit in words with its reference figure; ``source`` and ``confidence`` say where it comes
     from. ``reason`` is why nothing was measured, or what a failure means in the node's words.
-    ``wanted`` is what the value had to equal, where it is held against one; ``fail_at`` and
-    ``warn_at`` are the borders of a number, in its unit. ``waived`` is why the site bears it and
-    until when: then it does not count (``counted``). ``figures`` are what was measured of what was
-    wanted, and by how much it is off, of a finding that is no pass: ``8 of 16 lanes``, ``41 of 470
-    GB/s, 9 %`` (``judge.figures``). ``basis`` is one of ``BASES``: what the limit rests on, where
-    that decides something.
+    ``wanted`` is what the value had to equal, where it is held against one, or ``NoMajority``;
+    ``fail_at`` and ``warn_at`` are the borders of a number, in its unit. ``waived`` is why the site
+    bears it and until when: then it does not count (``counted``). ``figures`` are what was measured
+    of what was wanted, and by how much it is off, of a finding that is no pass: ``8 of 16 lanes``,
+    ``41 of 470 GB/s, 9 %`` (``judge.figures``). ``basis`` is one of ``BASES``: what the limit rests
+    on, where that decides something.
     """
 
     host: str
@@ -64,6 +64,11 @@ class Finding(NamedTuple):
     figures: str = ""
     basis: str = ""
 
+    @property
+    def is_held_against_one(self) -> bool:
+        """Whether there is one value that it had to equal."""
+        return self.wanted is not None and not isinstance(self.wanted, NoMajority)
+
 
 OWN_PAST, PEERS, NEIGHBORS = "own_past", "peers", "neighbors"
 PCIE, SHARP = "pcie", "nvlink_sharp"
@@ -74,6 +79,18 @@ is declared, published or known of the metric, which decides nothing."""
 
 UNLIKE = "warn unless like its neighbors:"
 """So begins the limit of a warning that a GPU is unlike the others of its node."""
+
+
+class NoMajority(str):
+    """What hosts give where most are not alike, in words; ``values`` are the most common of it."""
+
+    values: tuple[Value, ...]
+
+    def __new__(cls, text: str, values: tuple[Value, ...]) -> NoMajority:
+        """Make one."""
+        made = super().__new__(cls, text)
+        made.values = values
+        return made
 
 
 def unmeasured(host: str, check: str, reason: Reason, subject: str = "node") -> Finding:

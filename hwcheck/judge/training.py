@@ -27,7 +27,7 @@ CODES = {
     "failed": reasons.RANK_FAILED,
     "out_of_memory": reasons.OUT_OF_MEMORY,
     "unproven": reasons.OTHER_WAY,
-    "not_run": reasons.UNREADABLE,
+    "not_run": reasons.NOT_MEASURED,
 }
 """What a state comes to as the code of a reason."""
 CUT_SHORT = "the training benchmark was cut short"
@@ -42,8 +42,10 @@ def judge_training(host: HostCase) -> Iterator[Finding]:
     if record is None:
         return
     if host.name in record.absent:
-        yield unmeasured(host.name, TRAINING, Reason(reasons.NO_PART, record.absence(host.name)))
-        if not record.began(host.name):
+        began = record.began(host.name)
+        code = record.absent[host.name].code if began else reasons.NO_PART
+        yield unmeasured(host.name, TRAINING, Reason(code, record.absence(host.name)))
+        if not began:
             return
     runs = [run for run in record.runs if host.name in run.hosts]
     for run in runs:
@@ -83,11 +85,11 @@ def _of_controls(host: str, runs: Sequence[TrainingRun]) -> Iterator[Finding]:
     """
     unnoticed = [run for run in runs if run.state in ("done", "unproven")]  # its loss is right
     for run in unnoticed:
-        yield unmeasured(host, TRAINING, Reason(reasons.UNREADABLE, UNNOTICED), _subject(run))
+        yield unmeasured(host, TRAINING, Reason(reasons.NOT_MEASURED, UNNOTICED), _subject(run))
     if runs and not unnoticed and not any(run.state == "wrong_loss" for run in runs):
         last = runs[-1]
         text = f"{UNPROVEN}: {_what_became_of(last)}"
-        reason = Reason(CODES.get(last.state, reasons.UNREADABLE), text)
+        reason = Reason(CODES.get(last.state, reasons.NOT_MEASURED), text)
         yield unmeasured(host, TRAINING, reason, _subject(runs[-1]))
 
 

@@ -21,7 +21,7 @@ from typing import (
 )
 
 from hwcheck.contract.check import CouldNotMeasure, NotApplicable
-from hwcheck.contract.reasons import NOT_IDLE, UNREADABLE, Reason, together
+from hwcheck.contract.reasons import NOT_IDLE, NOT_MEASURED, Reason, together
 from hwcheck.contract.wire import Sample
 from hwcheck.node.node import Gpu, Node
 from hwcheck.node.threads import side_by_side
@@ -29,7 +29,7 @@ from hwcheck.node.threads import side_by_side
 A = TypeVar("A")
 T = TypeVar("T", bound=Hashable)
 
-NO_GPU = Reason(UNREADABLE, "NVML sees no GPU")
+NO_GPU = Reason(NOT_MEASURED, "NVML sees no GPU")
 
 
 IDLE_UTILIZATION_PERCENT = 5

@@ -119,7 +119,7 @@ def decision(groups: Sequence[HostGroup], fabric: Sequence[str] = ()) -> str:
 
 def _between(fabric: Sequence[str]) -> str:
     """Return whose fabric it is: ``the fabric between node[01-04] and node[05-08]``."""
-    places = dict.fromkeys(text[text.index(FABRIC) :].partition(": ")[0] for text in fabric)
+    places = dict.fromkeys(text[text.find(FABRIC) :].partition(": ")[0] for text in fabric)
     if len(places) > 1 or any(len(place) > 2 * NAMES_CHARACTERS for place in places):
         return f"{FABRIC} groups of hosts"
     return line(next(iter(places)), 2 * NAMES_CHARACTERS)

@@ -12,6 +12,7 @@ from hwcheck.report.pair_matrix import PairMatrix, pair_matrix
 from hwcheck.report.topology import aligned
 from hwcheck.report.words import EXERCISE
 from hwcheck.results.multi_host import MNNVL_OFF, MultiHostRecord, MultiHostRun, Suspect
+from hwcheck.results.training import TrainingRun
 from hwcheck.results.transport import in_words
 from hwcheck.text import binary_size, count, line, number
 
@@ -146,13 +147,20 @@ def _remarks(record: MultiHostRecord) -> Iterator[str]:
     if not record.finished:
         yield "The runs over several hosts were cut short; what follows is what was measured."
     for host, reason in record.absent.items():
-        yield f"{host} took no part: {line(reason)}"
+        yield f"{host} took no part: {line(reason.text)}"
     for text, hosts in (*_by_text(record.warnings), *_by_text(record.not_compared)):
         yield f"{fold(hosts)}: {line(text)}"
     yield from _settings_and_ways(record)
-    yield from (line(text) for text in record.unresolved)
+    yield from (line(reason.text) for reason in record.unresolved)
     yield from (line(text) for text in record.notes)
-    yield from (f"left over: {line(text)}" for run in record.runs for text in run.left_over)
+    yield from left_over(record.runs)
+
+
+def left_over(runs: Iterable[MultiHostRun] | Iterable[TrainingRun]) -> Iterator[str]:
+    """Yield what runs could not end or remove."""
+    for run in runs:
+        for host, several in run.left_over.items():
+            yield from (f"left over: {host}: {line(reason.text)}" for reason in several)
 
 
 def _settings_and_ways(record: MultiHostRecord) -> Iterator[str]:

@@ -142,10 +142,10 @@ def _multi_host(record: MultiHostRecord) -> dict[str, Any]:
         "backend": record.backend,
         "finished": record.finished,
         "suspects": [asdict(suspect) for suspect in record.suspects],
-        "absent": dict(record.absent),
+        "absent": {host: reason.text for host, reason in record.absent.items()},
         "warnings": dict(record.warnings),
         "leg": record.leg,
-        "unresolved": list(record.unresolved),
+        "unresolved": [reason.text for reason in record.unresolved],
         "not_compared": dict(record.not_compared),
         "runs": len(record.runs),
     }
@@ -156,7 +156,7 @@ def _training(record: TrainingRecord, models: Models) -> dict[str, Any]:
         "model": asdict(record.model),
         "dtype": record.dtype,
         "finished": record.finished,
-        "absent": dict(record.absent),
+        "absent": {host: reason.text for host, reason in record.absent.items()},
         "sentences": list(sentences(record, models)),
         "runs": [_training_run(record, run, models) for run in record.runs],
     }

@@ -17,6 +17,7 @@ from hwcheck.contract import load_run
 from hwcheck.fold import fold
 from hwcheck.judge.models import Models
 from hwcheck.node.training.strategies import CONTROLS, label_of
+from hwcheck.report.multi_host import left_over
 from hwcheck.report.svg import INK, Plot, drawing, inline_svg
 from hwcheck.report.words import EXERCISE
 from hwcheck.results.training import TrainingRecord, TrainingRun
@@ -223,7 +224,7 @@ def _remarks(record: TrainingRecord) -> Iterator[str]:
         yield f"{host} {line(record.absence(host))}"
     yield from _held_down(record)
     yield from (line(text) for text in record.notes)
-    yield from (f"left over: {line(text)}" for run in record.runs for text in run.left_over)
+    yield from left_over(record.runs)
 
 
 HELD_DOWN = {

@@ -7,6 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
+from hwcheck.contract.reasons import (
+    FABRIC_BETWEEN,
+    NO_PART,
+    NOT_MEASURED,
+    NOT_PINNED,
+    Reason,
+    of_former_run,
+)
 from hwcheck.contract.wire import Value, to_json
 from hwcheck.fold import fold
 from hwcheck.results.files import read_json, replace_text, writing_to
@@ -21,7 +29,7 @@ MNNVL_OFF = "mnnvl_off"
 """What a run is for that repeats another without NVLink between hosts (NCCL_MNNVL_ENABLE=0)."""
 
 FABRIC = "the fabric between"
-"""How a line of ``unresolved`` begins that names two groups of hosts, and no host of them."""
+"""How reports name what connects groups of hosts."""
 
 SLOW_SHARE = 0.6
 """A run below this share of what other hosts reach is slow. Between healthy nodes of one kind the
@@ -67,12 +75,13 @@ class Suspect:
     direct: bool = False
 
 
-def fabric_between(sides: Iterable[Sequence[str]], kind: str) -> str:
+def fabric_between(sides: Iterable[Sequence[str]], kind: str) -> Reason:
     """Say, for ``unresolved``, that groups of hosts are fine and what connects them is not."""
     groups = sorted((sorted(side) for side in sides), key=lambda side: side[0])
-    return (
+    return Reason(
+        FABRIC_BETWEEN,
         f"{FABRIC} {' and '.join(map(fold, groups))}: {kind} wherever hosts of both run together, "
-        "and each side is fine by itself"
+        "and each side is fine by itself",
     )
 
 
@@ -116,7 +125,8 @@ class MultiHostRun:
 
     ``why`` is what the run is for: a scope, MNNVL_OFF, or ``split`` and ``again`` of a search.
     Those of one ``round`` ran at the same time. ``blamed`` are suspects that the run itself shows;
-    ``logs`` the last lines and stacks by host, where it did not end well.
+    ``left_over`` is what could not be ended or removed, and ``logs`` the last lines and stacks,
+    both by host, where it did not end well.
     """
 
     why: str
@@ -129,7 +139,7 @@ class MultiHostRun:
     library: str = ""
     sizes: tuple[MultiHostTiming, ...] = ()
     blamed: tuple[Suspect, ...] = ()
-    left_over: tuple[str, ...] = ()
+    left_over: Mapping[str, tuple[Reason, ...]] = field(default_factory=dict)
     logs: Mapping[str, str] = field(default_factory=dict)
     duration_s: float = 0.0
     dtype: str = "float"
@@ -166,8 +176,8 @@ class MultiHostRecord:
     backend: str = ""
     runs: tuple[MultiHostRun, ...] = ()
     suspects: tuple[Suspect, ...] = ()
-    absent: Mapping[str, str] = field(default_factory=dict)
-    unresolved: tuple[str, ...] = ()
+    absent: Mapping[str, Reason] = field(default_factory=dict)
+    unresolved: tuple[Reason, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: Mapping[str, str] = field(default_factory=dict)
     not_compared: Mapping[str, str] = field(default_factory=dict)
@@ -179,13 +189,13 @@ class MultiHostRecord:
 
     @property
     def fabric(self) -> tuple[str, ...]:
-        """Lines of ``unresolved`` by which what connects groups of hosts is bad, and no host."""
-        return tuple(text for text in self.unresolved if FABRIC in text)
+        """What of ``unresolved`` is of what connects groups of hosts, and of no host; texts."""
+        return tuple(reason.text for reason in self.unresolved if reason.code == FABRIC_BETWEEN)
 
     @property
-    def open_ends(self) -> tuple[str, ...]:
-        """The other lines of ``unresolved``, which leave every host unproven."""
-        return tuple(text for text in self.unresolved if FABRIC not in text)
+    def open_ends(self) -> tuple[Reason, ...]:
+        """The rest of ``unresolved``, which leaves every host unproven."""
+        return tuple(reason for reason in self.unresolved if reason.code != FABRIC_BETWEEN)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> MultiHostRecord:
@@ -193,9 +203,35 @@ class MultiHostRecord:
         rest = dict(data)
         rest["runs"] = tuple(_run(run) for run in rest["runs"])
         rest["suspects"] = _suspects(rest["suspects"])
-        for name in ("scopes", "hosts", "unresolved", "notes"):
+        rest["absent"] = reasons_by_host(rest["absent"])
+        rest["unresolved"] = tuple(map(_unresolved, rest["unresolved"]))
+        for name in ("scopes", "hosts", "notes"):
             rest[name] = tuple(rest[name])
         return cls(**rest)
+
+
+def reasons_by_host(data: Mapping[str, Any]) -> dict[str, Reason]:
+    """Rebuild why hosts took no part; where a former version's words tell no more, ``NO_PART``."""
+    absent = {host: Reason.from_json(reason) for host, reason in data.items()}
+    return {
+        host: Reason(NO_PART, reason.text)
+        if isinstance(data[host], str) and reason.code in ("", NOT_MEASURED)
+        else reason
+        for host, reason in absent.items()
+    }
+
+
+def left_over_by_host(data: Any) -> dict[str, tuple[Reason, ...]]:
+    """Rebuild what was left over; former versions have lines, each with its host in front."""
+    if isinstance(data, Mapping):
+        return {
+            host: tuple(map(Reason.from_json, several)) for host, several in data.items() if several
+        }
+    by_host: dict[str, tuple[Reason, ...]] = {}
+    for text in data:
+        host, _, words = text.partition(": ")
+        by_host[host] = (*by_host.get(host, ()), of_former_run(words))
+    return by_host
 
 
 def write_multi_host(folder: Path, record: MultiHostRecord) -> None:
@@ -214,11 +250,18 @@ def _run(data: Mapping[str, Any]) -> MultiHostRun:
     rest = dict(data)
     rest["sizes"] = tuple(MultiHostTiming(**size) for size in rest["sizes"])
     rest["blamed"] = _suspects(rest["blamed"])
-    rest["hosts"], rest["left_over"] = tuple(rest["hosts"]), tuple(rest["left_over"])
+    rest["hosts"], rest["left_over"] = tuple(rest["hosts"]), left_over_by_host(rest["left_over"])
     rest["transport"] = tuple(
         Transport(tuple(each["hosts"]), each["facts"]) for each in rest["transport"]
     )
     return MultiHostRun(**rest)
+
+
+def _unresolved(data: Any) -> Reason:
+    if not isinstance(data, str):
+        return Reason.from_json(data)
+    is_fabric = of_former_run(data).code == FABRIC_BETWEEN
+    return Reason(FABRIC_BETWEEN if is_fabric else NOT_PINNED, data)
 
 
 def _suspects(data: Any) -> tuple[Suspect, ...]:

@@ -26,6 +26,7 @@ from hwcheck.contract.wire import Report, Timing, to_dict, to_json
 from hwcheck.errors import UsageError
 from hwcheck.results import series
 from hwcheck.results.files import read_json, replace_text, writing_to
+from hwcheck.results.former import completed
 from hwcheck.results.schema_check import schema_problem
 from hwcheck.results.series import VisitSeries
 from hwcheck.results.site_limits import SiteLimits
@@ -192,7 +193,7 @@ class HostRecord(_Host[Report]):
         rest = dict(data)
         rest["reason"] = Reason.from_json(rest.get("reason", ""))
         if rest.get("report") is not None:
-            rest["report"] = Report.from_dict(rest["report"])
+            rest["report"] = completed(Report.from_dict(rest["report"]))
         return cls(**rest)
 
 

@@ -8,9 +8,11 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from hwcheck.contract.model_shape import ModelShape
+from hwcheck.contract.reasons import Reason
 from hwcheck.contract.wire import Value, to_json
 from hwcheck.node.training.strategy import Degrees
 from hwcheck.results.files import read_json, replace_text, writing_to
+from hwcheck.results.multi_host import left_over_by_host, reasons_by_host
 
 FORMAT = 1
 FILE = "training.json"
@@ -52,7 +54,8 @@ class TrainingRun:
     ``sequences`` is the global batch of a timed step. ``losses`` are those of the first steps over
     ``parity_sequences`` and ``expected`` those of one process. ``times_s`` are the timed steps of
     each repetition, each step that of the slowest rank; ``peak_bytes`` the peak of memory by rank.
-    ``logs`` are the last lines and stacks by host where it did not end well.
+    ``left_over`` is what could not be ended or removed, and ``logs`` are the last lines and stacks,
+    both by host, where it did not end well.
     """
 
     hosts: tuple[str, ...]
@@ -71,7 +74,7 @@ class TrainingRun:
     gpus: tuple[GpuAtWork, ...] = ()
     library: str = ""
     transport: Mapping[str, Value] = field(default_factory=dict)
-    left_over: tuple[str, ...] = ()
+    left_over: Mapping[str, tuple[Reason, ...]] = field(default_factory=dict)
     logs: Mapping[str, str] = field(default_factory=dict)
     duration_s: float = 0.0
 
@@ -112,7 +115,7 @@ class TrainingRecord:
     strategies: tuple[str, ...] = ()
     sets: tuple[TrainingSet, ...] = ()
     runs: tuple[TrainingRun, ...] = ()
-    absent: Mapping[str, str] = field(default_factory=dict)
+    absent: Mapping[str, Reason] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     finished: bool = False
     format: int = FORMAT
@@ -124,7 +127,7 @@ class TrainingRecord:
     def absence(self, host: str) -> str:
         """Say why an ``absent`` host took no part, or left before the end."""
         how = "left before the end" if self.began(host) else "took no part"
-        return f"{how}: {self.absent[host]}"
+        return f"{how}: {self.absent[host].text}"
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TrainingRecord:
@@ -135,6 +138,7 @@ class TrainingRecord:
             TrainingSet(**{**each, "hosts": tuple(each["hosts"])}) for each in rest["sets"]
         )
         rest["runs"] = tuple(map(_run, rest["runs"]))
+        rest["absent"] = reasons_by_host(rest["absent"])
         for name in ("hosts", "strategies", "notes"):
             rest[name] = tuple(rest.get(name, ()))
         return cls(**rest)
@@ -145,7 +149,8 @@ def _run(data: Mapping[str, Any]) -> TrainingRun:
     rest["degrees"] = Degrees(**rest["degrees"])
     rest["times_s"] = tuple(map(tuple, rest["times_s"]))
     rest["gpus"] = tuple(GpuAtWork(**gpu) for gpu in rest["gpus"])
-    for name in ("hosts", "losses", "expected", "peak_bytes", "left_over"):
+    rest["left_over"] = left_over_by_host(rest["left_over"])
+    for name in ("hosts", "losses", "expected", "peak_bytes"):
         rest[name] = tuple(rest[name])
     return TrainingRun(**rest)
 

@@ -8,7 +8,7 @@ from hwcheck import checks
 from hwcheck.advise.actions import actions, advise
 from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.records import Action
-from hwcheck.contract.reasons import AT_WORK, CRASHED, NO_TORCH, UNREADABLE, Reason
+from hwcheck.contract.reasons import AT_WORK, CRASHED, NO_TORCH, NOT_MEASURED, Reason
 from hwcheck.contract.wire import CheckResult
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import OUTCOMES, Finding, Judgement
@@ -88,7 +88,7 @@ def test_worst_first_then_by_number_of_hosts() -> None:
         ("busy", AT_WORK, "run again when it is idle"),
         ("could_not_measure", NO_TORCH, "hwcheck_torch_python"),
         ("could_not_measure", CRASHED, "report it"),
-        ("could_not_measure", UNREADABLE, "mend what the evidence names"),
+        ("could_not_measure", NOT_MEASURED, "--only and the check's name"),
     ],
 )
 def test_what_could_not_be_measured_says_how_to_make_it_measurable(
@@ -202,7 +202,7 @@ def test_one_cause_that_blinds_many_checks_is_one_action_without_their_commands(
 def test_other_reasons_stay_other_actions() -> None:
     answers = [
         CheckResult(
-            a.check, "could_not_measure", Reason("unreadable", f"{a.check} is not told here")
+            a.check, "could_not_measure", Reason("not_measured", f"{a.check} is not told here")
         )
         if a.check in ("power_cap", "pcie_link")
         else a

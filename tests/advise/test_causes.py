@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -219,3 +220,14 @@ def test_what_a_cause_brings_comes_after_it_and_is_no_cause_of_its_own() -> None
     assert [cause.rule.cause for cause in causes_of(host, rules)] == ["bringer"]
     rules["bringer"] = replace(rules["bringer"], look=lambda host: Sign("possible", (a, b)))
     assert [cause.rule.cause for cause in causes_of(host, rules)] == ["brought", "bringer"]
+
+
+@pytest.mark.parametrize(("other", "crosses"), [("2.26.2", True), ("2.22.3", False)])
+def test_versions_of_which_none_has_most_hosts_are_held_against_each_other(
+    other: str, crosses: bool
+) -> None:
+    def host(version: str) -> dict[str, Any]:
+        return {"path": "NODE", "samples": {"software_versions": {"nccl_version": version}}}
+
+    causes = diagnosed(("n1", host("2.21.5")), ("n2", host(other)))
+    assert ("nccl_p2p_default" in causes.by_host["n1"]) is crosses

@@ -9,7 +9,7 @@ import pytest
 from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.causes import findings_of
 from hwcheck.advise.rule import HostFindings, Sign, sign
-from hwcheck.contract.reasons import LOG_LOST, NO_PERMISSION, UNREADABLE
+from hwcheck.contract.reasons import LOG_LOST, NO_PERMISSION, NOT_MEASURED
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
 from tests.advise.nodes import run_of
@@ -88,7 +88,7 @@ def test_what_could_not_be_measured_goes_by_its_reason() -> None:
     node = host(
         unmeasured={
             "pcie_acs": {"code": NO_PERMISSION, "text": "x"},
-            "xid": {"code": UNREADABLE, "text": "x"},
+            "xid": {"code": NOT_MEASURED, "text": "x"},
         }
     )
     assert [f.check for f in node.unmeasured(NO_PERMISSION, LOG_LOST)] == ["pcie_acs"]

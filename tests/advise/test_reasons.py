@@ -11,7 +11,7 @@ import pytest
 from hwcheck.advise.actions import actions
 from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.causes import diagnose
-from hwcheck.contract.reasons import CODES, GPU_LOST, NO_PERMISSION, UNREADABLE, Reason
+from hwcheck.contract.reasons import CODES, GPU_LOST, NO_PERMISSION, NOT_MEASURED, Reason
 from hwcheck.judge.judge import judge
 from hwcheck.judge.past import joined
 from hwcheck.judge.records import Judgement
@@ -101,7 +101,7 @@ def test_another_text_moves_neither_a_cause_nor_an_action(case: Mapping[str, Any
 
 def test_another_code_moves_both() -> None:
     case = {"unmeasured": {"xid": {"code": NO_PERMISSION, "text": "x"}}}
-    other = {"unmeasured": {"xid": {"code": UNREADABLE, "text": "x"}}}
+    other = {"unmeasured": {"xid": {"code": NOT_MEASURED, "text": "x"}}}
     assert told(*judged(case)) != told(*judged(other))
 
 
@@ -112,7 +112,7 @@ def test_an_action_has_the_remedy_of_its_code(code: str) -> None:
         each for each in actions(run, judgement, shipped().checks) if each.checks == ("xid",)
     ]
     meant = CODES[code]
-    assert action.cause == meant.cause
-    evidence_is_all = action.fix == "mend what the evidence names and run again"
-    assert evidence_is_all == meant.by_evidence
+    assert (action.cause, action.fix, action.role) == (meant.cause, meant.fix, meant.role)
+    of_its_check = shipped().checks["xid"].remedy.command if meant.by_text else ""
+    assert action.command == (meant.command or of_its_check)
     assert Reason(code, "why").text in action.evidence[0]

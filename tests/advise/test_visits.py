@@ -130,7 +130,7 @@ def test_a_partial_answer_keeps_its_own_findings() -> None:
         whole,
         state="partial",
         phase="run",
-        reason=Reason("unreadable", "silent for 30 s"),
+        reason=Reason("not_measured", "silent for 30 s"),
         report=replace(whole.report, results=kept),
     )
     a_run = run(partial)

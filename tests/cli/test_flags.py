@@ -118,7 +118,7 @@ def _report(out: Path, capsys, *flags: str, whole: bool) -> tuple[int, str]:
     assert host.report is not None
     if not whole:
         answers = tuple(
-            CheckResult("driver", "could_not_measure", Reason("unreadable", "no answer in 5 s"))
+            CheckResult("driver", "could_not_measure", Reason("not_measured", "no answer in 5 s"))
             if one.check == "driver"
             else one
             for one in host.report.results

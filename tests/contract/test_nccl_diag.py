@@ -50,7 +50,7 @@ def test_which_nccl_has_them(version: tuple[int, ...], there: bool) -> None:
 
 
 def test_a_run_survives_the_wire() -> None:
-    run = DiagnosticsRun("2.31.2", MISMATCH, Reason("unreadable", "rank 3 exited with code 1"))
+    run = DiagnosticsRun("2.31.2", MISMATCH, Reason("not_measured", "rank 3 exited with code 1"))
     assert DiagnosticsRun.from_dict(run.to_dict()) == run
     assert not DiagnosticsRun(reason=Reason("no_torch", "no torch")).absent
 

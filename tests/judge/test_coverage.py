@@ -18,7 +18,7 @@ def _without(host: str, check: str, state: str = "could_not_measure") -> HostRec
     whole = gpu_host(host)
     assert whole.report is not None
     answers = tuple(
-        CheckResult(check, state, Reason("unreadable", "NVML does not answer"))
+        CheckResult(check, state, Reason("not_measured", "NVML does not answer"))
         if one.check == check
         else one
         for one in whole.report.results

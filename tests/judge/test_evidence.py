@@ -224,7 +224,12 @@ def test_only_a_node_with_one_gpu_may_leave_out_what_one_gpu_cannot_show(
 def test_a_leg_that_is_asked_for_of_one_gpu_is_missed() -> None:
     check = replace(CHECK, id="all_reduce", legs=("p2p_off",))
     given = Leg(
-        "all_reduce", "p2p_off", "nccl", 1, "not_run", Reason("unreadable", "there are no two GPUs")
+        "all_reduce",
+        "p2p_off",
+        "nccl",
+        1,
+        "not_run",
+        Reason("not_measured", "there are no two GPUs"),
     )
     result = CheckResult("all_reduce", "done", legs=(given,))
     assert [about for about, _ in omissions(check, result, NodeFacts({}, {"gpu0": H200}))] == [

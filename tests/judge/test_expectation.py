@@ -127,7 +127,7 @@ def test_a_spread_without_bounds_is_no_pass() -> None:
         (topology(path="PIX", switched=False),),
         (
             CheckResult(
-                "topology", "could_not_measure", Reason("unreadable", "NVML does not answer")
+                "topology", "could_not_measure", Reason("not_measured", "NVML does not answer")
             ),
         ),
         (topology(gpus=4),),

@@ -33,7 +33,7 @@ def outcomes(result: CheckResult, expect: dict | None = None) -> list[tuple[str,
 
 
 def done(*samples: Sample, state: str = "done", reason: str = "") -> CheckResult:
-    return CheckResult("demo", state, Reason("unreadable", reason), samples)
+    return CheckResult("demo", state, Reason("not_measured", reason), samples)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ NOT_APPLICABLE = CheckResult(
 
 def test_exit_codes() -> None:
     good, warned = reported("a", persistence(True)), reported("b", persistence(False))
-    away = HostRecord("c", "unreachable", Reason("unreadable", "connect: refused"))
+    away = HostRecord("c", "unreachable", Reason("not_measured", "connect: refused"))
     assert (judge(run(good), shipped()).outcome, judge(run(good), shipped()).exit_code) == (
         "pass",
         0,
@@ -214,7 +214,7 @@ def test_answers_that_are_not_kept_are_judged_as_well(monkeypatch: pytest.Monkey
 def test_a_failure_beats_what_could_not_be_measured() -> None:
     samples = (Sample("pci_gpus", 8, "GPUs"), Sample("nvml_gpus", 7, "GPUs"))
     counts = CheckResult("gpu_count", "done", samples=samples)
-    away = HostRecord("b", "unreachable", Reason("unreadable", "connect: refused"))
+    away = HostRecord("b", "unreachable", Reason("not_measured", "connect: refused"))
     judgement = judge(run(reported("a", counts), away, asked=("gpu_count",)), shipped())
     assert (judgement.outcome, judgement.exit_code) == ("fail", 1)
     assert [verdict.outcome for verdict in judgement.hosts] == ["fail", "inconclusive"]
@@ -246,7 +246,7 @@ def test_a_check_without_an_answer_is_no_pass() -> None:
 
 def test_a_partial_answer_keeps_what_arrived() -> None:
     record = HostRecord(
-        "a", "partial", Reason("unreadable", "cut off"), report=Report({}, (persistence(True),))
+        "a", "partial", Reason("not_measured", "cut off"), report=Report({}, (persistence(True),))
     )
     judgement = judge(run(record, asked=("persistence_mode", "driver")), shipped())
     assert judgement.exit_code == 3

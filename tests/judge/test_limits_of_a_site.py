@@ -158,7 +158,7 @@ def test_what_could_not_be_measured_stays_so() -> None:
     report = run.records[1].report
     assert report is not None
     silent = tuple(
-        replace(r, state="could_not_measure", reason=Reason("unreadable", "no"), samples=())
+        replace(r, state="could_not_measure", reason=Reason("not_measured", "no"), samples=())
         for r in report.results
     )
     record = replace(run.records[1], report=replace(report, results=silent))

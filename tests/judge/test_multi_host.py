@@ -31,7 +31,7 @@ def run_of(*outcomes: str) -> Run:
 
 def host(name: str, outcome: str) -> HostRecord:
     answer = CheckResult(
-        CHECK, "could_not_measure", Reason("unreadable", "the driver does not say")
+        CHECK, "could_not_measure", Reason("not_measured", "the driver does not say")
     )
     if outcome != "inconclusive":
         answer = CheckResult(CHECK, "done", samples=(Sample(CHECK, outcome == "pass", "", "gpu0"),))
@@ -40,7 +40,7 @@ def host(name: str, outcome: str) -> HostRecord:
 
 def asked_for_nothing(state: str) -> Run:
     records = (
-        replace(factories.record(name, []), state=state, reason=Reason("unreadable", "cut"))
+        replace(factories.record(name, []), state=state, reason=Reason("not_measured", "cut"))
         for name in "ab"
     )
     return factories.run(*records, checks=())
@@ -89,8 +89,8 @@ def test_what_stands_out_among_several_hosts_has_actions_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("change", "unproven"),
     [
-        ({"absent": {"b": "busy"}}, {"a", "b"}),
-        ({"unresolved": ("a and b: hang",)}, {"a", "b"}),
+        ({"absent": {"b": Reason("silent", "busy")}}, {"a", "b"}),
+        ({"unresolved": (Reason("not_pinned", "a and b: hang"),)}, {"a", "b"}),
         ({"finished": False}, {"a", "b"}),
     ],
 )
@@ -106,33 +106,35 @@ BETWEEN = fabric_between((("a",), ("b", "c")), "slow")
 
 
 @pytest.mark.parametrize(
-    "lines", [(BETWEEN,), (f"rail 3: {BETWEEN}",), (f"{BETWEEN}; NCCL went over IB mlx5_0:1/IB",)]
+    "text", [f"{BETWEEN}", f"rail 3: {BETWEEN}", f"{BETWEEN}; NCCL went over IB mlx5_0:1/IB"]
 )
-def test_the_fabric_between_hosts_fails_the_run_and_no_host(lines: tuple[str, ...]) -> None:
-    record = replace(HEALTHY, hosts=("a", "b", "c"), unresolved=lines)
+def test_the_fabric_between_hosts_fails_the_run_and_no_host(text: str) -> None:
+    record = replace(HEALTHY, hosts=("a", "b", "c"), unresolved=(Reason(BETWEEN.code, text),))
     run = run_of("pass", "warn", "pass")
     judged = judge(run, shipped(), record)
     assert outcomes(judged) == {"a": "pass", "b": "warn", "c": "pass"}
-    assert (judged.outcome, judged.exit_code, judged.fabric) == ("fail", 1, lines)
+    assert (judged.outcome, judged.exit_code, judged.fabric) == ("fail", 1, (text,))
     action, *_ = assess(run, shipped(), record).advice.actions
     assert (action.outcome, action.title) == ("fail", FABRIC_TITLE)
-    assert action.evidence == lines
+    assert action.evidence == (text,)
 
 
 def test_a_fabric_that_is_fine_fails_no_run() -> None:
-    judged = judge(run_of("pass", "pass"), shipped(), replace(HEALTHY, notes=(BETWEEN,)))
+    judged = judge(run_of("pass", "pass"), shipped(), replace(HEALTHY, notes=(BETWEEN.text,)))
     assert (judged.outcome, judged.exit_code, judged.fabric) == ("pass", 0, ())
 
 
 def test_what_else_is_open_beside_the_fabric_leaves_hosts_unproven() -> None:
-    record = replace(HEALTHY, unresolved=(BETWEEN, "a and b: hang"))
+    record = replace(HEALTHY, unresolved=(BETWEEN, Reason("not_pinned", "a and b: hang")))
     judged = judge(run_of("pass", "pass"), shipped(), record)
     assert set(outcomes(judged).values()) == {"inconclusive"}
     assert judged.exit_code == 1
 
 
 def test_a_suspect_weighs_more_than_what_is_unproven() -> None:
-    record = replace(HEALTHY, suspects=(Suspect(("a",), "hang", ()),), absent={"a": "gone"})
+    record = replace(
+        HEALTHY, suspects=(Suspect(("a",), "hang", ()),), absent={"a": Reason("silent", "gone")}
+    )
     judged = judge(run_of("pass", "inconclusive"), shipped(), record)
     assert (outcomes(judged)["a"], judged.exit_code) == ("fail", 1)
 

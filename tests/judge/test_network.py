@@ -91,7 +91,7 @@ def test_a_network_that_only_works_over_sockets_warns_and_does_not_fail() -> Non
     ).by_host.values()
     assert any("its plan is" in finding.reason.text for finding in plain)
     broken = replace(
-        second, state="failed", reason=Reason("unreadable", "rank 0: no socket"), sizes=()
+        second, state="failed", reason=Reason("not_measured", "rank 0: no socket"), sizes=()
     )
     assert not list(judge_network(host_case(node("n", [broken]))))
     assert "fail" in {f.outcome for f in judge(run(node("n", [broken])), shipped()).findings}

@@ -324,7 +324,7 @@ def holds(host: str, percent: float, reason: str = "") -> HostRecord:
         Sample("swap_used_percent", 0.0, "%"),
     )
     state = "could_not_measure" if reason else "done"
-    answer = CheckResult("host_memory", state, Reason("unreadable", reason), samples=samples)
+    answer = CheckResult("host_memory", state, Reason("not_measured", reason), samples=samples)
     return record(host, [answer], gpus=gpu_facts(1))
 
 

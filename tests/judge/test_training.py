@@ -11,6 +11,7 @@ from rich.console import Console
 
 from hwcheck.advise.assessment import Assessment, assess
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.reasons import Reason
 from hwcheck.contract.wire import Report
 from hwcheck.report.html import html
 from hwcheck.report.markdown import markdown
@@ -117,14 +118,16 @@ def test_of_many_hosts_the_terminal_has_the_first() -> None:
 
 
 def test_a_host_that_took_no_part_is_not_passed() -> None:
-    record = replace(the_guide(), absent={"a": "busy"})
+    record = replace(the_guide(), absent={"a": Reason("at_work", "busy")})
     assert assessed(record).judgement.exit_code == 3
     assert assessed(replace(the_guide(), finished=False)).judgement.exit_code == 3
 
 
 @pytest.mark.parametrize(("state", "exit_code"), [("done", 3), ("wrong_loss", 1)])
 def test_a_host_that_left_is_judged_by_what_it_did(state: str, exit_code: int) -> None:
-    record = replace(with_state(state), absent={"a": "interrupted"}, finished=False)
+    record = replace(
+        with_state(state), absent={"a": Reason("interrupted", "interrupted")}, finished=False
+    )
     assessment = assessed(record)
     page = html(assessment)
     assert assessment.judgement.exit_code == exit_code

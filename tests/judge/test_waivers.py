@@ -107,7 +107,7 @@ def test_what_could_not_be_measured_cannot_be_waived() -> None:
     record = factories.gpu_host("n1")
     assert record.report is not None
     answers = tuple(
-        replace(each, state="could_not_measure", reason=Reason("unreadable", "no"), samples=())
+        replace(each, state="could_not_measure", reason=Reason("not_measured", "no"), samples=())
         if each.check == "pcie_link"
         else each
         for each in record.report.results

@@ -15,6 +15,7 @@ from typing import Any
 
 from hwcheck.advise.assessment import assess
 from hwcheck.advise.catalogue import shipped
+from hwcheck.contract.reasons import Reason
 from hwcheck.contract.wire import Sample
 from hwcheck.judge.records import MULTI_HOST, Finding
 from hwcheck.results.multi_host import MultiHostRecord, MultiHostRun, MultiHostTiming, Transport
@@ -38,7 +39,7 @@ GBPS, RAIL_GBPS = 360.0, 45.0
 SCATTER = 0.01
 LIBRARY = "NCCL 2.27.5"
 MIB = 1 << 20
-LEFT_OVER = f"{CHANGED}: rank 3 (pid 41234) does not die"
+LEFT_OVER = {CHANGED: (Reason("stuck", "rank 3 (pid 41234) does not die"),)}
 
 Change = Callable[[MultiHostRun], MultiHostRun]
 Concerns = Callable[[MultiHostRun, "int | None"], bool]
@@ -151,7 +152,7 @@ RUNS: Mapping[str, Change] = {
     "library = none": lambda run: replace(run, library=""),
     "dtype = bfloat16": lambda run: replace(run, dtype="bfloat16"),
     "duration = 500 s": lambda run: replace(run, duration_s=500.0),
-    "left over = a process": lambda run: replace(run, left_over=(LEFT_OVER,)),
+    "left over = a process": lambda run: replace(run, left_over=LEFT_OVER),
     "transport = not told": lambda run: replace(run, transport=()),
     "transport = sockets": _transport(NET_to_IB=None, NET_to_Socket=16, gdrdma=False,
                                       network="Socket eth0"),
@@ -171,7 +172,7 @@ EVERYWHERE: Mapping[str, Change] = {
 
 
 def _absent(members: Members) -> None:
-    members.absent[CHANGED] = "no sign of life"
+    members.absent[CHANGED] = Reason("silent", "no sign of life")
 
 
 def _ready(**changes: Any) -> Callable[[Members], None]:

@@ -67,7 +67,7 @@ def test_a_node_at_work_is_left_alone_but_for_force(tmp_path: Path) -> None:
             assert [run.state for run in record.runs] == ["done"] * len(more)
             assert ("busy" in record.absent) != bool(more)
             if not more:
-                assert "a scheduler's job is running: slurmstepd" in record.absent["busy"]
+                assert "a scheduler's job is running: slurmstepd" in record.absent["busy"].text
         assert not lab.nodes["busy"].visitors()
 
 
@@ -90,8 +90,8 @@ def test_each_has_its_reason_and_the_one_that_can_trains(tmp_path: Path) -> None
     assert not visitors
     assert {(each.hosts, each.state) for each in record.runs} == {(("able",), "done")}
     assert set(record.absent) == set(FAULTS)
-    assert "is in use by process" in record.absent["busy"]
-    assert "has no CUDA" in record.absent["cpu_torch"]
-    assert "has no NCCL" in record.absent["no_nccl"]
+    assert "is in use by process" in record.absent["busy"].text
+    assert "has no CUDA" in record.absent["cpu_torch"].text
+    assert "has no NCCL" in record.absent["no_nccl"].text
     page = (run / "report.html").read_text("utf-8")
     assert all(f"{host} took no part" in page for host in FAULTS)

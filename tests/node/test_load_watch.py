@@ -10,7 +10,7 @@ import pytest
 
 from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.contract.facts import KernelLog, KernelMessage
-from hwcheck.contract.reasons import NO_PERMISSION, UNREADABLE, Reason
+from hwcheck.contract.reasons import NO_PERMISSION, NOT_MEASURED, Reason
 from hwcheck.contract.wire import CheckResult, Value
 from hwcheck.node.load_watch import LoadWatch, newer
 from hwcheck.node.nvml.events import EventWatch
@@ -62,7 +62,7 @@ class Silent(EventWatch):
     """Events that cannot be listened to."""
 
     def __init__(self) -> None:
-        self._kinds, self._problems = {}, [Reason(UNREADABLE, "no events")]
+        self._kinds, self._problems = {}, [Reason(NOT_MEASURED, "no events")]
 
 
 def test_a_log_that_cannot_be_read_is_a_problem_and_no_error() -> None:
@@ -76,7 +76,7 @@ def test_a_log_that_cannot_be_read_is_a_problem_and_no_error() -> None:
             (),
             Reason(NO_PERMISSION, "not allowed"),
             (),
-            Reason(UNREADABLE, "no events"),
+            Reason(NOT_MEASURED, "no events"),
         )
 
 

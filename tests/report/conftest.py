@@ -42,7 +42,7 @@ def hostile(request: pytest.FixtureRequest) -> Assessment:
     answers = tuple(
         replace(
             result,
-            reason=Reason("unreadable", text),
+            reason=Reason("not_measured", text),
             state="could_not_measure" if result.check == "driver" else result.state,
             samples=tuple(
                 replace(s, value=text if isinstance(s.value, str) else s.value, subject=text)

@@ -54,7 +54,8 @@ def test_nothing_goes_into_service_without_a_gpu_or_after_an_exercise() -> None:
     assert line(gpu_host("b"), checks=ASKED) == "1 may go into service.", "the control"
 
 
-FABRIC_LINE = fabric_between((("a",), ("b",)), "slow")
+BETWEEN = fabric_between((("a",), ("b",)), "slow")
+FABRIC_LINE = BETWEEN.text
 
 
 def test_what_connects_groups_of_hosts_is_to_be_mended() -> None:
@@ -62,9 +63,9 @@ def test_what_connects_groups_of_hosts_is_to_be_mended() -> None:
     groups = decide(run, judge(run, shipped()), shipped().checks)
     began = "2 passed what was asked; mend the fabric between "
     assert decision(groups, [f"rail 1: {FABRIC_LINE}", FABRIC_LINE]) == f"{began}a and b."
-    other = fabric_between((("a",), ("c",)), "slow")
+    other = fabric_between((("a",), ("c",)), "slow").text
     assert decision(groups, [FABRIC_LINE, other]) == f"{began}groups of hosts."
-    long = fabric_between((("a",), ("b" * 150,)), "slow")
+    long = fabric_between((("a",), ("b" * 150,)), "slow").text
     assert decision(groups, [long]) == f"{began}groups of hosts."
 
 
@@ -77,7 +78,7 @@ def test_what_connects_groups_of_hosts_is_to_be_mended() -> None:
 )
 def test_the_verdict_names_the_fabric(hosts: tuple[str, ...], verdict: str) -> None:
     run = factories.run(*(gpu_host(name, **(FAIL if name == "bad" else {})) for name in hosts))
-    record = MultiHostRecord(("all",), hosts, unresolved=(FABRIC_LINE,), finished=True)
+    record = MultiHostRecord(("all",), hosts, unresolved=(BETWEEN,), finished=True)
     assert words.verdict(judge(run, shipped(), record)) == verdict
 
 

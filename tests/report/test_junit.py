@@ -43,7 +43,7 @@ def test_the_message_of_a_failure_is_of_what_failed() -> None:
     assert host.report is not None
     answers = tuple(
         replace(
-            answer, state="could_not_measure", reason=Reason("unreadable", "gpu5 did not answer")
+            answer, state="could_not_measure", reason=Reason("not_measured", "gpu5 did not answer")
         )
         if answer.check == "power_cap"
         else answer
@@ -60,12 +60,12 @@ def test_the_message_of_a_failure_is_of_what_failed() -> None:
 
 def test_a_fabric_that_is_bad_is_a_failure_beside_the_hosts() -> None:
     run = factories.run(gpu_host("a"), gpu_host("b"))
-    text = fabric_between((("a",), ("b",)), "slow")
-    record = MultiHostRecord(("all",), ("a", "b"), unresolved=(text,), finished=True)
+    between = fabric_between((("a",), ("b",)), "slow")
+    record = MultiHostRecord(("all",), ("a", "b"), unresolved=(between,), finished=True)
     root = ET.fromstring(junit(assess(run, shipped(), record)))
     assert (root.get("failures"), root.get("errors")) == ("1", "0")
     (failure,) = root.iter("failure")
-    assert failure.get("message") == text
+    assert failure.get("message") == between.text
     assert ET.fromstring(junit(assess(run, shipped()))).get("failures") == "0", "the control"
 
 

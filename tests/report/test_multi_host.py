@@ -8,6 +8,7 @@ import pytest
 from hwcheck.advise.assessment import Assessment
 from hwcheck.advise.catalogue import shipped
 from hwcheck.cli.output import rendered
+from hwcheck.contract.reasons import Reason
 from hwcheck.judge.judge import judge
 from hwcheck.report.html import html
 from hwcheck.report.markdown import markdown
@@ -96,9 +97,9 @@ def test_runs_over_more_than_a_pair() -> None:
 def test_what_was_left_out_or_open_is_said() -> None:
     open_ended = replace(
         record(backend="gloo"),
-        absent={"n04": "busy"},
+        absent={"n04": Reason("at_work", "busy")},
         not_compared={"n03": "alone"},
-        unresolved=("u",),
+        unresolved=(Reason("not_pinned", "u"),),
         notes=("note",),
         finished=False,
     )
@@ -153,8 +154,8 @@ def test_text_from_a_node_does_nothing(shown: Assessment, hostile: str) -> None:
     group = replace(
         record(),
         suspects=(Suspect(("n02",), "failed", (hostile,)),),
-        absent={"n04": hostile},
-        unresolved=(hostile,),
+        absent={"n04": Reason("silent", hostile)},
+        unresolved=(Reason("not_pinned", hostile),),
         warnings={"n03": hostile},
         not_compared={"n02": hostile},
         leg="site",

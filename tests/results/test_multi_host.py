@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hwcheck.contract.reasons import Reason
 from hwcheck.errors import UsageError
 from hwcheck.results.multi_host import (
     MultiHostOutcome,
@@ -31,12 +32,16 @@ RECORD = MultiHostRecord(
     runs=(
         RUN,
         multi_host_run(
-            "all", ("a", "b"), MultiHostOutcome("hang"), logs={"a": "stack"}, left_over=("x",)
+            "all",
+            ("a", "b"),
+            MultiHostOutcome("hang"),
+            logs={"a": "stack"},
+            left_over={"a": (Reason("stuck", "x"),)},
         ),
     ),
     suspects=(Suspect(("a", "b"), "wrong", ("seen",)),),
-    absent={"c": "busy"},
-    unresolved=("u",),
+    absent={"c": Reason("at_work", "busy")},
+    unresolved=(Reason("not_pinned", "u"),),
     notes=("n",),
     warnings={"a": "w"},
     not_compared={"b": "alone"},

@@ -243,7 +243,7 @@ def test_a_file_that_is_about_another_host_is_refused(folder: RunFolder) -> None
 
 
 def test_text_that_is_no_unicode_can_be_written(folder: RunFolder) -> None:
-    folder.write_host(HostRecord("node01", "lost", Reason("unreadable", "\ud800")))
+    folder.write_host(HostRecord("node01", "lost", Reason("not_measured", "\ud800")))
     assert read_run(folder.path).records[0].reason.text == "\ud800"
     write_rendered(folder.path, {"report.md": "\ud800"})
 

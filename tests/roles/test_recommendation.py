@@ -101,7 +101,7 @@ def test_a_run_that_cannot_be_relied_on_changes_nothing(
     records = [host("node01", legs)]
     if fault == "silent":
         records.append(
-            replace(host("node02"), state="partial", reason=Reason("unreadable", "cut off"))
+            replace(host("node02"), state="partial", reason=Reason("not_measured", "cut off"))
         )
         hosts = "node01,node02"
     run = write_run(tmp_path, *records)

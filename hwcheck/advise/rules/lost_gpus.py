@@ -11,7 +11,6 @@ from hwcheck.contract.reasons import (
     GPU_LOST,
     NO_ANSWER,
     NO_IDENTIFIER,
-    of_former_run,
 )
 from hwcheck.judge.records import Finding
 
@@ -25,11 +24,9 @@ LEAST_CHECKS = 3
 
 def _status(host: HostFindings) -> str:
     """Return the code of why NVML cannot be used; empty where it can."""
-    bad = host.bad("driver", "nvml_status")
-    if not bad:
+    if not host.bad("driver", "nvml_status"):
         return ""
-    code = host.value("driver", "nvml_status_code")
-    return str(code) if code else of_former_run(str(bad[0].value)).code
+    return str(host.value("driver", "nvml_status_code") or "")
 
 
 def _driver(host: HostFindings) -> tuple[Finding, ...]:

@@ -9,7 +9,7 @@ from itertools import chain
 from hwcheck.advise.rule import WITH_P2P, HostFindings, Sign, rule, sign
 from hwcheck.judge.legs import is_clean
 from hwcheck.judge.p2p import crosses, rule_changes
-from hwcheck.judge.records import Finding
+from hwcheck.judge.records import Finding, NoMajority
 
 NO_SPACE = "No space left"
 """Words of the system where shared memory is full."""
@@ -170,10 +170,17 @@ def nccl_p2p_default(host: HostFindings) -> Sign | None:
     if not rule_changes(host.cpu_vendor, len(host.models)):
         return None
     versions = host.bad("software_versions", "nccl_version", "system_nccl_version")
-    crossing = [finding for finding in versions if crosses(f"{finding.value} {finding.limit}")]
+    crossing = [finding for finding in versions if crosses(" ".join(_versions(finding)))]
     crossing += host.bad_collectives("nccl_p2p_default")
     slow = (*host.slow_legs(), *host.p2p_losses())
     return sign("certain", crossing, follows=(*versions, *slow))
+
+
+def _versions(finding: Finding) -> Iterator[str]:
+    """Yield the version that a finding is about, and those that it is held against."""
+    wanted = finding.wanted
+    others = wanted.values if isinstance(wanted, NoMajority) else (wanted,)
+    yield from map(str, (finding.value, *others))
 
 
 @rule(

@@ -8,7 +8,7 @@ from typing import List
 from hwcheck.contract.busbw import busbw_factor
 from hwcheck.contract.collective_spec import DIAGNOSTICS, CollectiveSpec, LegPlan
 from hwcheck.contract.nccl_diag import RUN, DiagnosticsRun, is_there, lines_of
-from hwcheck.contract.reasons import HANG, NONE, UNREADABLE, Reason
+from hwcheck.contract.reasons import HANG, NONE, NOT_MEASURED, Reason
 from hwcheck.contract.wire import DRIVER_ANSWERS, SizeTiming
 from hwcheck.node.collective import runtime
 from hwcheck.node.collective.hangs import ENDED, Hangs
@@ -47,8 +47,8 @@ def _run(spec: CollectiveSpec, nccl: str, close_fds: List[int], hangs: Hangs) ->
         driver = hangs.ask("the process of %s" % DIAGNOSTICS)
         reason += "; the driver answers" if driver == DRIVER_ANSWERS else "; %s" % driver
     if took.left_over:
-        sys.stderr.write("\n".join(took.left_over) + "\n")
-    code = HANG if took.state in ENDED else UNREADABLE
+        sys.stderr.write("\n".join(map(str, took.left_over)) + "\n")
+    code = HANG if took.state in ENDED else NOT_MEASURED
     return DiagnosticsRun(nccl, lines_of(took.log), Reason(code, reason) if reason else NONE)
 
 

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
 
+from hwcheck.contract.reasons import Reason
 from hwcheck.node import json_lines
 from hwcheck.node.collective import stacks
 from hwcheck.node.collective.log import Log
@@ -56,7 +57,7 @@ class HeldRanks:
                 number = self.group.ranks[place].rank
                 sys.stderr.write("rank %d is not there any more\n" % number)
 
-    def end(self, state: str, log_title: str = "") -> Tuple[str, List[str]]:
+    def end(self, state: str, log_title: str = "") -> Tuple[str, List[Reason]]:
         """End the ranks, whose last order came to ``state``, and return what ``stacks.kill`` does.
 
         With a title the whole log goes to stderr, and from there into the host's log: what NCCL

@@ -15,6 +15,7 @@ from hwcheck.contract.collective_spec import (
     LegPlan,
     rank_environment,
 )
+from hwcheck.contract.reasons import Reason
 from hwcheck.contract.wire import SizeTiming
 from hwcheck.node.collective import rank as rank_body
 from hwcheck.node.collective.held_ranks import HeldRanks
@@ -47,7 +48,7 @@ class Taken:
     stop: str
     largest: int
     tail: str
-    left_over: List[str]
+    left_over: List[Reason]
     log: str
     duration_s: float
     turn_log: str = ""
@@ -155,7 +156,7 @@ class LegRun:
                 ranks.append((rank, body, env))
             return HeldRanks(ranks, self._close_fds, recorded=bool(self._spec.gpus))
 
-    def end(self, state: str = "done") -> Tuple[str, List[str]]:
+    def end(self, state: str = "done") -> Tuple[str, List[Reason]]:
         """End the ranks; return the tail of their log and a line for each thing that stays."""
         ranks, self._ranks = self._ranks, None
         return ranks.end(state, "log of leg %s" % self.plan.name) if ranks else ("", [])

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import List, Set, Tuple
 
+from hwcheck.contract.reasons import STUCK, Reason, of_errno
 from hwcheck.node.collective import flight
 from hwcheck.node.collective.log import TAIL_CHARACTERS, Log, last_lines
 from hwcheck.node.collective.ranks import DUMP_SIGNAL, RankGroup, RankProcess, wait_until
@@ -18,8 +19,8 @@ HANGS = ("hang", "not_started")
 SEGMENT_PREFIX = "/dev/shm/nccl-"  # noqa: S108 (NCCL's own name)
 
 
-def kill(group: RankGroup, log: Log, state: str, *, recorded: bool) -> Tuple[str, List[str]]:
-    """Kill the ranks; return the tail of their log and a line for each thing that stays.
+def kill(group: RankGroup, log: Log, state: str, *, recorded: bool) -> Tuple[str, List[Reason]]:
+    """Kill the ranks; return the tail of their log and a reason for each thing that stays.
 
     There is a tail where they failed; where they hung it comes with their stacks.
     """
@@ -28,8 +29,8 @@ def kill(group: RankGroup, log: Log, state: str, *, recorded: bool) -> Tuple[str
     stuck = group.kill()
     left_over = remove(segments)
     for rank in stuck:
-        words = (rank.rank, rank.pid)
-        left_over.append("rank %d (pid %d) does not die: it is stuck in the kernel" % words)
+        words = "rank %d (pid %d) does not die: it is stuck in the kernel"
+        left_over.append(Reason(STUCK, words % (rank.rank, rank.pid)))
     return log.tail() if state == "failed" else tail, left_over
 
 
@@ -82,12 +83,13 @@ def shared_segments(group: RankGroup) -> Set[str]:
     return {path for path in paths if path.startswith(SEGMENT_PREFIX) and os.path.exists(path)}
 
 
-def remove(paths: Set[str]) -> List[str]:
-    """Remove the files; return one line for each that stays."""
+def remove(paths: Set[str]) -> List[Reason]:
+    """Remove the files; return a reason for each that stays."""
     failed = []
     for path in sorted(paths):
         try:
             os.unlink(path)
         except OSError as error:
-            failed.append("%s is left over: %s" % (path, error.strerror))
+            words = "%s is left over: %s" % (path, error.strerror)
+            failed.append(Reason(of_errno(error.errno), words))
     return failed

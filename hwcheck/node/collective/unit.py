@@ -62,7 +62,7 @@ class CollectiveUnit:
         self._tail = took.tail
         self._library = took.library
         self._duration_s += took.duration_s
-        self._notes += took.left_over
+        self._notes += map(str, took.left_over)
         for each in took.timed:
             self._timed.setdefault((each.size_bytes, each.in_place), []).append(each)
         self.state, text = self._outcome(took)

@@ -94,7 +94,7 @@ class LogReader(Tree):
         """Seconds since boot. Raises CouldNotMeasure."""
         match = re.match(r"(\d+\.\d+)", self._read("proc/uptime"))
         if not match:
-            raise CouldNotMeasure("/proc/uptime cannot be read")
+            raise self._unread("proc/uptime", "/proc/uptime cannot be read")
         return float(match.group(1))
 
     def _buffer(self) -> Part:

@@ -10,7 +10,7 @@ from typing import Dict, List, Optional, Tuple
 from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.contract.facts import NvmeDrive
 from hwcheck.contract.reasons import NO_PERMISSION
-from hwcheck.node.host.tree import Tree, contents
+from hwcheck.node.host.tree import Tree, contents, refusal
 
 DEVICES = "sys/bus/pci/devices/"
 SLOTS = "sys/bus/pci/slots/"
@@ -128,9 +128,11 @@ class PciReader(Tree):
 
     def pci_answers(self, pci_address: str) -> bool:
         """Whether a device answers on the bus; one that fell off reads as all ones."""
-        identity = contents(self._path(DEVICES + pci_address + "/config"), 4)
+        config = DEVICES + pci_address + "/config"
+        identity = contents(self._path(config), 4)
         if identity is None or len(identity) < 4:
-            raise CouldNotMeasure("the configuration space of %s cannot be read" % pci_address)
+            words = "the configuration space of %s cannot be read" % pci_address
+            raise self._unread(config, words)
         return identity != b"\xff" * 4
 
     def pcie_port_width_max(self, pci_address: str) -> int:
@@ -310,7 +312,8 @@ class PciReader(Tree):
             return ""
         domain = self._read(group + "/type").strip()
         if not domain:
-            raise CouldNotMeasure("the kernel does not say the IOMMU domain of %s" % pci_address)
+            words = "the kernel does not say the IOMMU domain of %s" % pci_address
+            raise self._unread(group + "/type", words)
         return domain
 
     def aer_errors(self, pci_address: str) -> Dict[str, int]:
@@ -321,9 +324,10 @@ class PciReader(Tree):
         """
         errors = {}
         for kind in ("fatal", "nonfatal", "correctable"):
-            text = self._text("%s%s/aer_dev_%s" % (DEVICES, pci_address, kind))
+            counters = "%s%s/aer_dev_%s" % (DEVICES, pci_address, kind)
+            text = self._text(counters)
             if text is None:
-                raise CouldNotMeasure("the kernel has no AER counters for %s" % pci_address)
+                raise self._unread(counters, "the kernel has no AER counters for %s" % pci_address)
             counts = dict(re.findall(r"^(.+?)\s+(\d+)$", text, re.MULTILINE))
             errors[kind] = sum(
                 int(count)
@@ -336,7 +340,8 @@ class PciReader(Tree):
         port = os.path.dirname(self._resolve(DEVICES + pci_address))
         data = contents(os.path.join(port, attribute)) if port else None
         if data is None:
-            raise CouldNotMeasure("no port above %s that gives %s" % (pci_address, attribute))
+            words = "no port above %s that gives %s" % (pci_address, attribute)
+            raise CouldNotMeasure(words, refusal(os.path.join(port, attribute)) if port else "")
         return data.decode("utf-8", "replace").strip()
 
 

@@ -50,7 +50,8 @@ class NodeHost(
         """
         text = self._read("proc/driver/nvidia/params")
         if not text:
-            raise CouldNotMeasure("/proc/driver/nvidia/params cannot be read")
+            words = "/proc/driver/nvidia/params cannot be read"
+            raise self._unread("proc/driver/nvidia/params", words)
         match = re.search(r"^%s: (\S+)$" % re.escape(name), text, re.MULTILINE)
         return match.group(1) if match else ""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Dict, Iterator, List, Optional
 
-from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.contract.facts import Filesystem, HugePages, Mount
 from hwcheck.node.host import system_calls
 from hwcheck.node.host.tree import Tree
@@ -69,7 +68,7 @@ class SystemReader(Tree):
         """Content of ``/proc/sys/<name>``. Raises CouldNotMeasure."""
         text = self._text("proc/sys/" + name)
         if text is None:
-            raise CouldNotMeasure("/proc/sys/%s cannot be read" % name)
+            raise self._unread("proc/sys/" + name, "/proc/sys/%s cannot be read" % name)
         return text.strip()
 
     def numa_nodes(self) -> int:
@@ -112,7 +111,7 @@ class SystemReader(Tree):
         """Memory set aside as huge pages. Raises CouldNotMeasure."""
         values = dict(re.findall(r"^(\w+):\s+(\d+)", self._read("proc/meminfo"), re.MULTILINE))
         if "HugePages_Total" not in values or "Hugepagesize" not in values:
-            raise CouldNotMeasure("no huge pages in /proc/meminfo")
+            raise self._unread("proc/meminfo", "no huge pages in /proc/meminfo")
         mode = re.search(r"\[(\w+)\]", self._read("sys/kernel/mm/transparent_hugepage/enabled"))
         pages = {values["Hugepagesize"]: (values["HugePages_Total"], values.get("HugePages_Free"))}
         for name in self._list(POOLS):  # meminfo has pages of the default size only
@@ -134,7 +133,7 @@ class SystemReader(Tree):
         """MemTotal. Raises CouldNotMeasure."""
         match = re.search(r"^MemTotal:\s+(\d+) kB", self._read("proc/meminfo"), re.MULTILINE)
         if not match:
-            raise CouldNotMeasure("no MemTotal in /proc/meminfo")
+            raise self._unread("proc/meminfo", "no MemTotal in /proc/meminfo")
         return int(match.group(1)) * 1024
 
     def memory_by_numa_bytes(self) -> Dict[int, int]:
@@ -161,7 +160,7 @@ class SystemReader(Tree):
         """Memory that is swapped out, but to compressed memory. Raises CouldNotMeasure."""
         text = self._text("proc/swaps")
         if text is None:
-            raise CouldNotMeasure("/proc/swaps cannot be read")
+            raise self._unread("proc/swaps", "/proc/swaps cannot be read")
         lines = (line.split() for line in text.splitlines()[1:])
         return 1024 * sum(
             int(words[3])
@@ -185,7 +184,7 @@ class SystemReader(Tree):
                 device = _kernel_name(source, words[2])
                 mounts.append(Mount(point, rest[0], source, options, meant.get(point), device))
         if not mounts:
-            raise CouldNotMeasure("/proc/self/mountinfo cannot be read")
+            raise self._unread("proc/self/mountinfo", "/proc/self/mountinfo cannot be read")
         return mounts
 
     def _file_system_table(self) -> Dict[str, bool]:
@@ -201,7 +200,7 @@ class SystemReader(Tree):
         """MemAvailable, or what a control group leaves of it. Raises CouldNotMeasure."""
         match = re.search(r"^MemAvailable:\s+(\d+) kB", self._read("proc/meminfo"), re.MULTILINE)
         if not match:
-            raise CouldNotMeasure("no MemAvailable in /proc/meminfo")
+            raise self._unread("proc/meminfo", "no MemAvailable in /proc/meminfo")
         return min([int(match.group(1)) * 1024, *self._left_bytes()])
 
     def memory_held_bytes(self) -> int:
@@ -213,7 +212,7 @@ class SystemReader(Tree):
         text = self._read("proc/meminfo")
         kib = {name: int(size) for name, size in re.findall(r"^(\w+):\s+(\d+) kB", text, re.M)}
         if "MemTotal" not in kib or "MemAvailable" not in kib:
-            raise CouldNotMeasure("no MemTotal and MemAvailable in /proc/meminfo")
+            raise self._unread("proc/meminfo", "no MemTotal and MemAvailable in /proc/meminfo")
         pages = re.search(r"^HugePages_Total:\s+(\d+)", text, re.MULTILINE)
         usual = int(pages.group(1)) * kib.get("Hugepagesize", 0) if pages else 0
         set_aside = kib.get("Hugetlb", usual)  # of all sizes; older kernels count one

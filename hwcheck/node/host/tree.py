@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from typing import List, Optional
 
+from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.reasons import NOT_MEASURED, of_errno
+
 READ_LIMIT_BYTES = 1 << 20
 
 
@@ -35,6 +38,10 @@ class Tree:
         """Return a file's text, or an empty text where it cannot be read."""
         return self._text(path) or ""
 
+    def _unread(self, path: str, words: str) -> CouldNotMeasure:
+        """Return that a file gives nothing, in these words, with the code of what refuses it."""
+        return CouldNotMeasure(words, refusal(self._path(path)))
+
     def _link(self, path: str) -> str:
         """Return where a link points, as it says; empty where it cannot be read."""
         try:
@@ -46,6 +53,24 @@ class Tree:
         """Follow the links of a path; empty where they lead out of the root."""
         real = os.path.realpath(self._path(path))
         return real if os.path.commonpath([self._root, real]) == self._root else ""
+
+
+def refusal(path: str) -> str:
+    """Return the code of why a file cannot be read, or ``NOT_MEASURED`` of one that can.
+
+    It is asked for where a file gave nothing: a node has thousands of them, and few that matter.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        return of_errno(error.errno)
+    try:
+        os.read(descriptor, 1)
+    except OSError as error:
+        return of_errno(error.errno)
+    finally:
+        os.close(descriptor)
+    return NOT_MEASURED
 
 
 def contents(path: str, limit_bytes: int = READ_LIMIT_BYTES) -> Optional[bytes]:

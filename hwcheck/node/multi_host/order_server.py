@@ -8,7 +8,8 @@ import sys
 from typing import Any, Callable, Dict, Mapping, Sequence
 
 from hwcheck.contract.check import CouldNotMeasure, NotApplicable
-from hwcheck.contract.reasons import NO_TORCH
+from hwcheck.contract.reasons import NO_ANSWER, NO_TORCH, Reason
+from hwcheck.contract.wire import to_dict
 from hwcheck.node import json_lines, torch_process
 from hwcheck.node.collective.hangs import problem_of
 from hwcheck.node.collective.log import Log
@@ -54,7 +55,7 @@ class OrderServer:
             with node.reserved() as gpus:
                 self._serve(node, gpus, payload, send)
         except (BusyError, CouldNotMeasure, NotApplicable) as error:
-            send("refused", reason=str(error)[:500])
+            send("refused", reason=to_dict(error.reason.cut(500)))
 
     def _serve(self, node: LiveNode, gpus: int, payload: str, send: Send) -> None:
         interface, address = local_address(self._interface, self._toward)
@@ -123,7 +124,7 @@ def driver_problem(answer: Dict[str, Any], gpus: Sequence[Gpu]) -> str:
     if not problem:
         return ""
     words = "after a hang was killed, %s: reboot the node" % problem
-    answer["left_over"].append(words[:200])
+    answer["left_over"].append(to_dict(Reason(NO_ANSWER, words[:200])))
     return words
 
 

@@ -9,6 +9,7 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 
 from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.contract.collective_spec import LOGGING
+from hwcheck.contract.reasons import of_errno
 from hwcheck.node.node import Gpu, Node
 
 TEXT = 300
@@ -63,7 +64,8 @@ def local_address(interface: str, toward: str) -> Tuple[str, str]:
             address = probe.getsockname()[0]
     except OSError as error:
         words = (toward[:100], error.strerror or error, ADVICE)
-        raise CouldNotMeasure("no route to %s (%s): %s" % words) from None
+        text = "no route to %s (%s): %s" % words
+        raise CouldNotMeasure(text, of_errno(error.errno)) from None
     for _, name in socket.if_nameindex():
         if _address_of(name) == address:
             return name, str(address)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping
 
 from hwcheck.contract.collective_spec import SITE, CollectiveSpec, LegPlan, rank_environment
+from hwcheck.contract.wire import to_dict
 from hwcheck.node.collective import nccl_info, proof, stacks
 from hwcheck.node.collective.choose_legs import LOGIN
 from hwcheck.node.collective.log import Log
@@ -92,7 +93,7 @@ def run_order(order: Order, setup: Mapping[str, Any], close_fds: List[int]) -> D
         ],
         "exchanges": watch.others,
         "ranks": [] if state == "done" else places,
-        "left_over": left_over,
+        "left_over": [to_dict(reason) for reason in left_over],
         "log_tail": tail,
         "duration_s": time.monotonic() - start,
     }

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 from hwcheck.contract.collective_spec import CollectiveSpec, LegPlan, rank_environment
 from hwcheck.contract.pairs_run import CHECK_OFF, PairCopy, PairsRun, Round
-from hwcheck.contract.reasons import HANG, NONE, UNREADABLE, Reason
+from hwcheck.contract.reasons import HANG, NONE, NOT_MEASURED, Reason
 from hwcheck.node.collective import stacks
 from hwcheck.node.collective.hangs import Hangs
 from hwcheck.node.collective.log import Log
@@ -81,7 +81,7 @@ def watched(
         sys.stderr.flush()
     if stuck:
         reason += "; process %d does not die: it is stuck in the kernel" % stuck[0].pid
-    code = HANG if tally.stood_still else UNREADABLE
+    code = HANG if tally.stood_still else NOT_MEASURED
     hung = tally.hung() if tally.stood_still else ()
     return PairsRun(tally.copies(), Reason(code, reason) if reason else NONE, hung)
 

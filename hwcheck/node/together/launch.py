@@ -15,7 +15,7 @@ from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.contract.collective_spec import CollectiveSpec, LegPlan, spec_of
 from hwcheck.contract.nccl_diag import DiagnosticsRun
 from hwcheck.contract.pairs_run import PairsRun
-from hwcheck.contract.reasons import NO_TORCH, NONE, UNREADABLE, Reason
+from hwcheck.contract.reasons import NO_TORCH, NONE, NOT_MEASURED, Reason
 from hwcheck.contract.wire import Leg, Request
 from hwcheck.node import json_lines, torch_process
 from hwcheck.node.collective.hangs import Driver, nobody
@@ -25,8 +25,8 @@ from hwcheck.node.json_lines import Message
 BOOT = torch_process.BOOT % "hwcheck.node.together.launcher"
 Came = Union[Leg, PairsRun, DiagnosticsRun]
 """What a run of the launcher yields."""
-NO_PAIRS = Reason(UNREADABLE, "no pair of GPUs was asked to copy")
-NO_DIAGNOSTICS = Reason(UNREADABLE, "NCCL was not asked for its diagnostics")
+NO_PAIRS = Reason(NOT_MEASURED, "no pair of GPUs was asked to copy")
+NO_DIAGNOSTICS = Reason(NOT_MEASURED, "NCCL was not asked for its diagnostics")
 END_LIMIT_S = 60.0  # beyond a turn's wall clock: stacks, kill, ranks that take long to die
 
 

@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any, Dict, Iterable, List, Mapping, Tuple
 
 from hwcheck.contract.collective_spec import CollectiveSpec, LegPlan, rank_environment
-from hwcheck.contract.reasons import OUT_OF_MEMORY
+from hwcheck.contract.reasons import OUT_OF_MEMORY, Reason
+from hwcheck.contract.wire import to_dict
 from hwcheck.node.collective import nccl_info, proof
 from hwcheck.node.collective.held_ranks import HeldRanks
 from hwcheck.node.collective.ranks import RankGroup
@@ -105,7 +106,7 @@ class Launch:
             "losses": watch.losses,
             "repeats": watch.repeats(),
             "peak_bytes": watch.peaks(),
-            "left_over": left_over,
+            "left_over": [to_dict(reason) for reason in left_over],
             "log_tail": tail,
             "duration_s": time.monotonic() - start,
         }
@@ -118,7 +119,7 @@ class Launch:
         one_gpu = len(set(order.devices)) < len(order.devices)
         return proof.facts(info), proof.problem(self._leg, info, read_env=not one_gpu).text
 
-    def end(self, state: str = "done") -> Tuple[str, List[str]]:
+    def end(self, state: str = "done") -> Tuple[str, List[Reason]]:
         """End the ranks; return the tail of their log and a line for each thing that stays."""
         title = "log of launch %s" % self._first.launch
         return self._ranks.end(state, title if state != "done" else "")

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hwcheck.contract.reasons import NOT_PINNED, Reason
 from hwcheck.results.multi_host import Suspect, fabric_between, worst_kind
 from hwcheck.run.multi_host.trials import Hosts, Measure, Share, Trials
 
@@ -24,7 +25,7 @@ class Culprits:
     """What a search came to: suspects, and in lines what could not be pinned on anybody."""
 
     suspects: tuple[Suspect, ...]
-    unresolved: tuple[str, ...]
+    unresolved: tuple[Reason, ...]
     runs: int
 
 
@@ -48,7 +49,7 @@ def bisect(
 class _Bisection:
     def __init__(self, trials: Trials) -> None:
         self.trials = trials
-        self.unresolved: list[str] = []
+        self.unresolved: list[Reason] = []
         self._hosts: list[str] = []
         self._links: list[tuple[str, str]] = []
         self._open: list[Hosts] = []
@@ -74,7 +75,7 @@ class _Bisection:
             if len(fine) == 2 and trials.good(pair):
                 self._links.append((pair[0], pair[1]))
             elif len(fine) == 2 or not trials.good(pair):
-                self.unresolved.append(
+                self._not_pinned(
                     f"{' and '.join(pair)}: {trials.kind(pair)}; one of them or their link, "
                     "there is no third host to tell by"
                 )
@@ -82,7 +83,7 @@ class _Bisection:
         for host in self._hosts:
             accused = trials.confirm(host, [name for name in self._hosts if name != host])
             if not accused:
-                self.unresolved.append(f"{host}: not seen again with known-good partners")
+                self._not_pinned(f"{host}: not seen again with known-good partners")
             by_hosts.update((tuple(sorted(suspect.hosts)), suspect) for suspect in accused)
         apart = [name for name in self._hosts if (name,) in by_hosts]
         if len(apart) > 1 and not trials.bad(apart):
@@ -91,7 +92,7 @@ class _Bisection:
         for one, other in self._links:
             accused = trials.confirm_link(one, other)
             if not accused:
-                self.unresolved.append(f"{one} with {other}: not seen again, the two alone")
+                self._not_pinned(f"{one} with {other}: not seen again, the two alone")
             by_hosts.update((tuple(sorted(suspect.hosts)), suspect) for suspect in accused)
         return list(by_hosts.values())
 
@@ -167,8 +168,11 @@ class _Bisection:
     def _fabric(self, left: Sequence[str], right: Sequence[str], kind: str) -> None:
         self.unresolved.append(fabric_between((left, right), kind))
 
+    def _not_pinned(self, text: str) -> None:
+        self.unresolved.append(Reason(NOT_PINNED, text))
+
     def _together(self, hosts: Sequence[str]) -> None:
-        self.unresolved.append(
+        self._not_pinned(
             f"{', '.join(hosts)}: {self.trials.kind(hosts)} together and fine in parts; look at "
             "what connects them (a switch, an oversubscribed uplink)"
         )

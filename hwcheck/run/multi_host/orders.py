@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hwcheck.contract.busbw import busbw_factor
 from hwcheck.contract.collective_spec import CollectiveSpec
+from hwcheck.contract.reasons import SILENT, Reason
 from hwcheck.node.collective.timing import quantile
-from hwcheck.results.multi_host import MultiHostRun, MultiHostTiming, Suspect
+from hwcheck.results.multi_host import MultiHostRun, MultiHostTiming, Suspect, left_over_by_host
 from hwcheck.results.transport import alike
 from hwcheck.run.multi_host import blame
 
 MIB = 1024 * 1024
 VERIFIED = 2
-SILENT = re.compile("no sign of life|no answer")
-"""What is said of a host that may still be there, against one that ended its visit."""
 
 
 @dataclass(frozen=True)
@@ -160,12 +158,13 @@ def merged(
     round_: int,
     order_by_host: Mapping[str, Mapping[str, Any]],
     answers: blame.Answers,
-    lost: Mapping[str, str],
+    lost: Mapping[str, Reason],
 ) -> MultiHostRun:
     """Put the answers to one set of orders together; ``lost`` hosts gave none, for that reason."""
     rank_hosts = [host for host, order in order_by_host.items() for _ in order["devices"]]
     states = [answer["state"] for answer in answers.values()]
-    kinds = {host: "hang" if SILENT.search(text) else "failed" for host, text in lost.items()}
+    # A host that is silent may still be there, against one that ended its visit.
+    kinds = {host: "hang" if why.code == SILENT else "failed" for host, why in lost.items()}
     blamed = [Suspect((host,), kinds[host], (f"{host}: {lost[host]}",), True) for host in lost]
     first = next(iter(order_by_host.values()))
     factor = busbw_factor(first["collective"], len(rank_hosts))
@@ -194,7 +193,7 @@ def merged(
         library=next((a["library"] for a in answers.values() if a["library"]), ""),
         sizes=sizes,
         blamed=tuple(blamed),
-        left_over=tuple(f"{h}: {text}" for h, a in answers.items() for text in a["left_over"]),
+        left_over=left_over_by_host({host: a["left_over"] for host, a in answers.items()}),
         logs={host: a["log_tail"] for host, a in answers.items() if a["log_tail"]},
         duration_s=max((answer["duration_s"] for answer in answers.values()), default=0.0),
         dtype=first["dtype"],

@@ -16,6 +16,8 @@ from hwcheck.connect.deadlines import VisitError
 from hwcheck.connect.links import LinkLostError
 from hwcheck.connect.payload import Payload
 from hwcheck.connect.visit import Listener, Visit
+from hwcheck.contract import reasons
+from hwcheck.contract.reasons import NONE, Reason
 from hwcheck.contract.wire import Request
 from hwcheck.inventory.inventory import Host
 from hwcheck.node.multi_host.order import WORKS
@@ -33,7 +35,11 @@ BEAT_LIMIT_S = 5.0
 
 
 class ParticipantLostError(Exception):
-    """The host gives no answer any more; the text says why."""
+    """The host gives no answer any more, for this reason."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.text)
+        self.reason = reason
 
 
 class Participant(Visit):
@@ -61,7 +67,7 @@ class Participant(Visit):
         self._session = session
         self._answer = WORKS[session.get("work", "collectives")][1]
         self._lock = threading.Lock()
-        self._lost = ""
+        self._lost = NONE
         self._orders: queue.SimpleQueue[tuple[Mapping[str, Any], Future[Any]] | None]
         self._orders = queue.SimpleQueue()
         self._under_way: list[Future[Any]] = [self.ready]
@@ -91,10 +97,10 @@ class Participant(Visit):
         self._thread.join(seconds)
 
     def _live(self) -> None:
-        reason = "unforeseen error, see its log"
+        reason = Reason(reasons.CRASHED, "unforeseen error, see its log")
         try:
             self.answer = self.run()
-            reason = self.answer.reason.text or "it has left"
+            reason = self.answer.reason or Reason(reasons.VISIT_ENDED, "it has left")
         finally:
             with self._lock:
                 self._lost = reason
@@ -133,7 +139,7 @@ class Participant(Visit):
     def _next(self, talk: Conversation) -> tuple[Mapping[str, Any], Future[Any]] | None:
         """Wait for an order, with heartbeats both ways. Raises VisitError when the host is gone."""
         quiet_s = self._deadlines.silence_s
-        silent = VisitError(RUN, f"no sign of life for {quiet_s:g} s")
+        silent = VisitError(RUN, f"no sign of life for {quiet_s:g} s", code=reasons.SILENT)
         nothing = VisitError(RUN, "nothing yet")
         last_frame = beat = time.monotonic()
         while True:
@@ -157,8 +163,8 @@ class Participant(Visit):
         """Return the next message of this kind, checked against its schema."""
         end = time.monotonic() + limit_s
         quiet_s = self._deadlines.silence_s
-        late = VisitError(RUN, f"no {kind} within {limit_s:.3g} s")
-        silent = VisitError(RUN, f"no sign of life for {quiet_s:g} s")
+        late = VisitError(RUN, f"no {kind} within {limit_s:.3g} s", code=reasons.SILENT)
+        silent = VisitError(RUN, f"no sign of life for {quiet_s:g} s", code=reasons.SILENT)
         while True:
             quiet_end = time.monotonic() + quiet_s
             frame = self._frame(talk, min(end, quiet_end), late if end < quiet_end else silent)
@@ -180,5 +186,12 @@ class Participant(Visit):
             raise VisitError(RUN, f"the payload {ended}; last line: {talk.last_line}") from None
         self._refuse_error(frame)
         if frame.get("kind") == "refused":
-            raise VisitError(RUN, str(frame.get("reason"))[:500])
+            raise _refusal(frame.get("reason"))
         return frame
+
+
+def _refusal(told: Any) -> VisitError:
+    """Return why a host takes no part; it comes from a node, so its code is believed if known."""
+    reason = told if isinstance(told, dict) else {}
+    code, text = str(reason.get("code")), str(reason.get("text", told))[:500]
+    return VisitError(RUN, text, code=code if code in reasons.CODES else reasons.NOT_MEASURED)

@@ -11,6 +11,7 @@ from typing import Any
 
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.payload import Payload
+from hwcheck.contract.reasons import Reason
 from hwcheck.contract.wire import Request
 from hwcheck.inventory.inventory import Host
 from hwcheck.results.multi_host import MultiHostRun
@@ -47,7 +48,7 @@ class Participants:
         apart: bool = False,
     ) -> None:
         self.ready: dict[str, Ready] = {}
-        self.absent: dict[str, str] = {}
+        self.absent: dict[str, Reason] = {}
         self._number = 0
         self._connector = connector
         self._participants = {
@@ -73,7 +74,7 @@ class Participants:
             try:
                 self.ready[name] = participant.ready.result()
             except ParticipantLostError as lost:
-                self.absent[name] = str(lost)
+                self.absent[name] = lost.reason
         return self
 
     def __exit__(
@@ -132,7 +133,7 @@ class Participants:
 
     def ask(
         self, order_by_host: Mapping[str, Mapping[str, Any]]
-    ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    ) -> tuple[dict[str, dict[str, Any]], dict[str, Reason]]:
         """Return the answers to one set of orders by host, and why each other host gave none.
 
         Raises RunStoppedError when the run is stopped meanwhile.
@@ -145,13 +146,13 @@ class Participants:
     def _send(self, order_by_host: Mapping[str, Mapping[str, Any]]) -> Futures:
         return {name: self._participants[name].ask(order) for name, order in order_by_host.items()}
 
-    def _gather(self, futures: Futures) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    def _gather(self, futures: Futures) -> tuple[dict[str, dict[str, Any]], dict[str, Reason]]:
         answers, lost = {}, {}
         for name, future in futures.items():
             try:
                 answers[name] = future.result()
             except ParticipantLostError as error:
-                lost[name] = self.absent[name] = str(error)
+                lost[name] = self.absent[name] = error.reason
         return answers, lost
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from hwcheck.contract.reasons import NOT_PINNED, Reason
 from hwcheck.results.multi_host import MultiHostRecord, MultiHostRun, Suspect, write_multi_host
 
 WRITE_S = 2.0
@@ -22,7 +23,7 @@ class RecordWriter:
         self._written = 0.0
         self._hints: dict[str, set[str]] = {}
 
-    def add(self, runs: Sequence[MultiHostRun], absent: Mapping[str, str]) -> None:
+    def add(self, runs: Sequence[MultiHostRun], absent: Mapping[str, Reason]) -> None:
         """Add runs, and what each shows by itself: proof accuses, the rest is kept for later."""
         for run in runs:
             for one in run.blamed:
@@ -51,10 +52,14 @@ class RecordWriter:
         """The hosts that are suspected, or whose link is."""
         return {name for suspect in self.record.suspects for name in suspect.hosts}
 
-    def unresolved(self, text: str) -> None:
+    def unresolved(self, reason: Reason) -> None:
+        """Say what could be pinned on no host."""
+        several = dict.fromkeys((*self.record.unresolved, reason))
+        self.record = replace(self.record, unresolved=tuple(several))
+
+    def not_pinned(self, text: str) -> None:
         """Say what could be pinned on nobody."""
-        lines = dict.fromkeys((*self.record.unresolved, text))
-        self.record = replace(self.record, unresolved=tuple(lines))
+        self.unresolved(Reason(NOT_PINNED, text))
 
     def not_compared(self, reasons: Mapping[str, str]) -> None:
         """Say which hosts have nothing to be held against, and why."""
@@ -68,7 +73,7 @@ class RecordWriter:
         """Say what is amiss with hosts."""
         self.record = replace(self.record, warnings={**warnings, **self.record.warnings})
 
-    def finish(self, absent: Mapping[str, str], *, finished: bool) -> MultiHostRecord:
+    def finish(self, absent: Mapping[str, Reason], *, finished: bool) -> MultiHostRecord:
         """Close the record and return it."""
         self.record = replace(self.record, absent=dict(absent), finished=finished)
         self.write()

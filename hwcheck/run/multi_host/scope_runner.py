@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from hwcheck.contract.reasons import FABRIC_BETWEEN, NO_PART, Reason
 from hwcheck.fold import fold
 from hwcheck.node.tournament import rounds
 from hwcheck.results.multi_host import (
-    FABRIC,
     MNNVL_OFF,
     MultiHostOutcome,
     MultiHostRecord,
@@ -33,7 +33,10 @@ WAY_CHARACTERS = 160
 MNNVL = "NCCL_MNNVL_ENABLE"
 MOST_HINTED = 4
 """Where a run points at more hosts, a search takes fewer runs than a look at each."""
-LOOPBACK = "it would wait for the others at its loopback address; set hwcheck_interface"
+NO_GPU = Reason(NO_PART, "it has no GPU, and others have")
+LOOPBACK = Reason(
+    NO_PART, "it would wait for the others at its loopback address; set hwcheck_interface"
+)
 
 
 class HostGoneError(Exception):
@@ -58,7 +61,7 @@ class ScopeRunner:
         self._gpus = any(gpus.values())
         for name, ready in participants.ready.items():
             if self._gpus and not ready.gpus:
-                participants.absent[name] = "it has no GPU, and others have"
+                participants.absent[name] = NO_GPU
             elif ready.address.startswith("127.") and len(participants.ready) > 1:
                 participants.absent[name] = LOOPBACK
         options = options or MultiHostOptions()
@@ -167,13 +170,13 @@ class ScopeRunner:
         try:
             kind = trials.kind(pair)
         except HostGoneError as gone:
-            self._writer.unresolved(f"{' with '.join(pair)}: stood out at first; {gone}")
+            self._writer.not_pinned(f"{' with '.join(pair)}: stood out at first; {gone}")
             return
         if kind != "ok":
             self._groups = groups
             self._writer.unresolved(fabric_between(groups, kind))
         else:
-            self._writer.unresolved(
+            self._writer.not_pinned(
                 f"{fold(groups[0])} with {fold(groups[1])}: stood out among the pairs, and "
                 f"{' with '.join(pair)} is fine when it runs alone"
             )
@@ -194,11 +197,11 @@ class ScopeRunner:
         try:
             accused = look()
         except HostGoneError as gone:
-            self._writer.unresolved(f"{name}: stood out at first; {gone} before the second look")
+            self._writer.not_pinned(f"{name}: stood out at first; {gone} before the second look")
             return True
         self._writer.accuse(accused)
         if not accused:
-            self._writer.unresolved(
+            self._writer.not_pinned(
                 f"{name}: stood out among the pairs and is fine when it runs alone"
             )
         return bool(accused)
@@ -301,13 +304,14 @@ class ScopeRunner:
                 share,
             )
         except HostGoneError as gone:
-            self._writer.unresolved(f"{prefix}{gone} while the hosts were split")
+            self._writer.not_pinned(f"{prefix}{gone} while the hosts were split")
             return
         for one in culprits.suspects:
             evidence = tuple(prefix + text for text in one.evidence)
             self._writer.accuse([replace(one, evidence=evidence)])
-        for text in culprits.unresolved:
-            self._writer.unresolved(prefix + text + (_way_of(run) if FABRIC in text else ""))
+        for reason in culprits.unresolved:
+            way = _way_of(run) if reason.code == FABRIC_BETWEEN else ""
+            self._writer.unresolved(Reason(reason.code, prefix + reason.text + way))
         if not culprits.suspects and not culprits.unresolved and set(hosts) == set(run.hosts):
             self._once(prefix, run)
 
@@ -315,7 +319,7 @@ class ScopeRunner:
         kind = "slow" if run.outcome.kind == "ok" else run.outcome.kind
         why = f" ({run.reason[:REASON_CHARACTERS]})" if run.reason else ""
         text = f"{prefix}{len(run.hosts)} hosts together: {kind} once{why}, and fine when run again"
-        (self._writer.note if kind == "slow" else self._writer.unresolved)(text)
+        (self._writer.note if kind == "slow" else self._writer.not_pinned)(text)
 
     def _repeat(self, hosts: Hosts) -> MultiHostOutcome:
         return self._measured("again", hosts, None)

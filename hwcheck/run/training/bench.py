@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+from hwcheck.contract.reasons import Reason
 from hwcheck.fold import fold
 from hwcheck.node.training.strategies import CONTROLS, load
 from hwcheck.results.training import (
@@ -18,7 +19,7 @@ from hwcheck.results.training import (
     write_training,
 )
 from hwcheck.run.multi_host.participants import Participants, RunStoppedError
-from hwcheck.run.multi_host.scope_runner import LOOPBACK
+from hwcheck.run.multi_host.scope_runner import LOOPBACK, NO_GPU
 from hwcheck.run.training.options import CPU_RANKS, SINGLE, TrainingOptions
 from hwcheck.run.training.orders import (
     TrainingCase,
@@ -70,7 +71,7 @@ class Recorder:
             self.record = replace(self.record, runs=tuple(self._runs.values()))
             write_training(self._folder, self.record)
 
-    def finish(self, absent: dict[str, str], *, finished: bool) -> TrainingRecord:
+    def finish(self, absent: dict[str, Reason], *, finished: bool) -> TrainingRecord:
         """Close the record."""
         with self._lock:
             self.record = replace(self.record, absent=absent, finished=finished)
@@ -236,7 +237,7 @@ def fit_together(participants: Participants) -> tuple[str, ...]:
     gpus = any(ready[name].gpus for name in present)
     for name in present:
         if gpus and not ready[name].gpus:
-            participants.absent[name] = "it has no GPU, and others have"
+            participants.absent[name] = NO_GPU
         elif ready[name].address.startswith("127.") and len(present) > 1:
             participants.absent[name] = LOOPBACK
     return participants.present

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hwcheck.contract.reasons import Reason
 from hwcheck.node.training.order import TrainingOrder
 from hwcheck.node.training.strategies import load
+from hwcheck.results.multi_host import left_over_by_host
 from hwcheck.results.training import GpuAtWork, TrainingRun
 from hwcheck.results.transport import alike
 from hwcheck.run.multi_host.blame import without_echoes
@@ -102,7 +104,7 @@ def merged(
     unit: TrainingCase,
     order_by_host: Mapping[str, Mapping[str, Any]],
     answers: Mapping[str, Mapping[str, Any]],
-    lost: Mapping[str, str],
+    lost: Mapping[str, Reason],
 ) -> TrainingRun:
     """Put the answers to one set of orders together; ``lost`` hosts gave none, for that reason."""
     hosts = tuple(order_by_host)
@@ -128,14 +130,14 @@ def merged(
         transport=next(
             (each.facts for each in alike({h: a["transport"] for h, a in answers.items()})), {}
         ),
-        left_over=tuple(f"{h}: {text}" for h, a in answers.items() for text in a["left_over"]),
+        left_over=left_over_by_host({host: a["left_over"] for host, a in answers.items()}),
         logs={host: a["log_tail"] for host, a in answers.items() if a["log_tail"]},
         duration_s=max((answer["duration_s"] for answer in answers.values()), default=0.0),
     )
 
 
 def _outcome(
-    answers: Mapping[str, Mapping[str, Any]], lost: Mapping[str, str]
+    answers: Mapping[str, Mapping[str, Any]], lost: Mapping[str, Reason]
 ) -> tuple[str, list[str]]:
     """Return the state of a run over hosts, and why, by the hosts that it is due to.
 
@@ -146,9 +148,10 @@ def _outcome(
     for host, answer in answers.items():
         by_state.setdefault(answer["state"], {})[host] = answer["reason"]
     failed = by_state.pop("failed", {})
+    gone = {host: reason.text for host, reason in lost.items()}
     causes = (
         ("out_of_memory", by_state.get("out_of_memory", {})),
-        ("failed", {**lost, **without_echoes(failed)}),
+        ("failed", {**gone, **without_echoes(failed)}),
         ("hang", by_state.get("hang", {})),
         ("failed", failed),
     )

@@ -286,7 +286,11 @@ def unproven() -> tuple[MultiHostRun, ...]:
         (over_hosts(runs=()), "not measured", "took part in no run"),
         (None, "not measured", "took part in no run"),
         (over_hosts("gloo"), "not measured", "over gloo, which says nothing about GPUs"),
-        (over_hosts(absent={"n1": "no torch"}), "not measured", "took no part: no torch"),
+        (
+            over_hosts(absent={"n1": Reason("no_torch", "no torch")}),
+            "not measured",
+            "took no part: no torch",
+        ),
         (over_hosts(finished=False), "not measured", "cut short"),
         (
             over_hosts(suspects=(Suspect(("n1",), "slow", ("41 of 190 GB/s",)),)),
@@ -300,7 +304,7 @@ def unproven() -> tuple[MultiHostRun, ...]:
         ),
         (
             over_hosts(
-                absent={"n1": "no torch"},
+                absent={"n1": Reason("no_torch", "no torch")},
                 unresolved=(fabric_between((("n2",), ("n3",)), "slow"),),
             ),
             "not measured",

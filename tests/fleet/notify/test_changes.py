@@ -213,10 +213,10 @@ def test_a_host_that_left_the_inventory_is_told_and_forgotten() -> None:
 def test_a_bad_fabric_between_hosts_is_told_once_and_cleared_once() -> None:
     run = factories.run(*healthy("n1", "n2"))
     whole = MultiHostRecord(("all",), ("n1", "n2"), finished=True)
-    text = fabric_between((("n1",), ("n2",)), "slow")
+    between = fabric_between((("n1",), ("n2",)), "slow")
     fine = observe(assess(run, shipped(), whole))
-    bad = observe(assess(run, shipped(), replace(whole, unresolved=(text,))))
-    assert {problem.evidence for problem in bad.problems} == {text}
+    bad = observe(assess(run, shipped(), replace(whole, unresolved=(between,))))
+    assert {problem.evidence for problem in bad.problems} == {between.text}
     told = nights([fine], [bad], [bad], [fine], [fine])
     assert told[0] is None
     assert kinds(told[1]) == [("new", FABRIC_TITLE, ("n1", "n2"))]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ def test_a_launcher_that_dies_ends_the_session_with_the_reason(tmp_path: Path) -
         ]
         os.kill(launcher, signal.SIGKILL)
         member.tell(order(1, 0, ready))
-        assert "was killed by signal 9" in member.hear("refused")["reason"]
+        assert "was killed by signal 9" in member.hear("refused")["reason"]["text"]
         assert member.hear("report")
         assert member.process.wait(10) == 0
 
@@ -62,8 +63,8 @@ class Gpu:
 def test_the_driver_is_asked_after_a_hang(
     state: str, losses: list[str | None], problem: str
 ) -> None:
-    answer = {"state": state, "left_over": []}
+    answer: dict[str, Any] = {"state": state, "left_over": []}
     said = driver_problem(answer, [Gpu(loss) for loss in losses])
     expected = f"after a hang was killed, {problem}: reboot the node" if problem else ""
     assert said == expected
-    assert answer["left_over"] == [expected][: bool(problem)]
+    assert [each["text"] for each in answer["left_over"]] == [expected][: bool(problem)]

@@ -16,7 +16,7 @@ from hwcheck.contract.reasons import (
     GPU_LOST,
     NO_ANSWER,
     NO_PERMISSION,
-    UNREADABLE,
+    NOT_MEASURED,
     Reason,
 )
 from hwcheck.node.nvml.nvml import Nvml, opening_timeout_s
@@ -136,7 +136,7 @@ class RefusingLibrary:
         (GpuLost("GPU is lost"), GPU_LOST),
         (TimedOut("Timeout"), NO_ANSWER),
         (DriverBroken("Driver Not Loaded"), DRIVER_BROKEN),
-        (CouldNotMeasure("Unknown Error"), UNREADABLE),
+        (CouldNotMeasure("Unknown Error"), NOT_MEASURED),
     ],
 )
 def test_an_error_of_nvml_keeps_its_code_where_it_is_said_of_a_gpu(

@@ -95,7 +95,7 @@ def raises() -> None:
 )
 def test_a_process_that_ends_keeps_what_it_had(how: Callable[[], Any], reason: str) -> None:
     found, _ = watched(breaks(how))
-    assert found == PairsRun((PairCopy(0, 1, True, 20.0),), Reason("unreadable", reason))
+    assert found == PairsRun((PairCopy(0, 1, True, 20.0),), Reason("not_measured", reason))
 
 
 @pytest.mark.parametrize(("problem", "driver"), [("", "answers"), ("no answer", "no answer")])
@@ -144,7 +144,7 @@ def test_what_several_processes_copied_is_put_together(monkeypatch: pytest.Monke
             PairsRun((PairCopy(0, 1, True, 20.0),)),
             PairsRun(
                 (PairCopy(0, 9, True, 19.0),),
-                Reason("unreadable", "gpu9-gpu0: killed"),
+                Reason("not_measured", "gpu9-gpu0: killed"),
                 ("gpu9-gpu0",),
             ),
         ]
@@ -156,7 +156,7 @@ def test_what_several_processes_copied_is_put_together(monkeypatch: pytest.Monke
     serve.serve(spec, sent.append, [], Hangs(lambda: ""))  # a third process is not started
     assert PairsRun.from_dict(sent[-1]["pairs"]) == PairsRun(
         (PairCopy(0, 1, True, 20.0), PairCopy(0, 9, True, 19.0)),
-        Reason("unreadable", "gpu9-gpu0: killed"),
+        Reason("not_measured", "gpu9-gpu0: killed"),
         ("gpu9-gpu0",),
         "answers",
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hwcheck.contract.collective_spec import EVERY_NODE_LEGS, MIB, CollectiveSpec
-from hwcheck.contract.reasons import NONE, OTHER_WAY, UNPROVEN, UNREADABLE, Reason
+from hwcheck.contract.reasons import NONE, NOT_MEASURED, OTHER_WAY, UNPROVEN, Reason
 from hwcheck.contract.wire import Leg
 from hwcheck.node import torch_process
 from hwcheck.node.collective import nccl_info, proof
@@ -111,7 +111,7 @@ def test_a_gate_fires_or_does_not(leg: Leg, fired: bool) -> None:
 @pytest.mark.parametrize("state", ["failed", "not_run"])
 def test_a_leg_that_ends_otherwise_proves_nothing(gate: str, state: str) -> None:
     with pytest.raises(ValueError, match=f"{gate} ended as {state}: no torch"):
-        verdict(_as(gate, leg(), state=state, reason=Reason(UNREADABLE, "no torch"), sizes=()))
+        verdict(_as(gate, leg(), state=state, reason=Reason(NOT_MEASURED, "no torch"), sizes=()))
 
 
 @pytest.mark.parametrize(

@@ -232,7 +232,7 @@ def test_nccl_tests_time_their_legs_whatever_becomes_of_the_diagnostics(
     checks = ("gpu_pairs", "nccl_diagnostics", "all_reduce")
     request = Request("t", checks, nccl_tests_dir="/opt/nccl-tests")
     found = list(launch.run_legs(request, payload, 2, 1 << 30, lambda text: None, EVERY_NODE_LEGS))
-    assert found == [copies, DiagnosticsRun(reason=Reason("unreadable", "it died")), leg]
+    assert found == [copies, DiagnosticsRun(reason=Reason("not_measured", "it died")), leg]
     assert [(each.collectives, each.diagnostics) for each in orders] == [
         ((), True),
         (("all_reduce",), False),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from hwcheck.contract.reasons import Reason
 from hwcheck.results.multi_host import MultiHostRun
 from hwcheck.run.multi_host import orders
 from hwcheck.run.multi_host.orders import Ready, Sizing
@@ -30,7 +31,7 @@ class AnsweringMembers:
 
     def __init__(self, ready: Mapping[str, Ready], say: Say) -> None:
         self.ready = dict(ready)
-        self.absent: dict[str, str] = {}
+        self.absent: dict[str, Reason] = {}
         self.stopped = False
         self.asked: list[tuple[str, dict[str, dict[str, Any]]]] = []
         self._say = say

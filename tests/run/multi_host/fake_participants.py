@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hwcheck.contract.reasons import Reason
 from hwcheck.results.multi_host import MultiHostOutcome, MultiHostRun, MultiHostTiming, Suspect
 from hwcheck.run.multi_host.orders import Ready, Sizing
 from hwcheck.run.multi_host.participants import RunStoppedError
@@ -45,7 +46,7 @@ class FakeMembers:
         self.ready = {
             name: Ready("10.0.0.1", 5, "eth0", (gpus or {}).get(name, 0)) for name in hosts
         }
-        self.absent: dict[str, str] = {}
+        self.absent: dict[str, Reason] = {}
         self.stopped = False
         self.asked: list[tuple[str, tuple[str, ...], tuple[int, ...], int | None]] = []
         self._stands_still = stands_still
@@ -78,7 +79,7 @@ class FakeMembers:
     def _one(self, why: str, round_: int, hosts: tuple[str, ...]) -> MultiHostRun:
         name, number = self._goes_at
         if name in hosts and len(self.asked) >= number:
-            self.absent[name] = "no sign of life"
+            self.absent[name] = Reason("silent", "no sign of life")
             blamed = (Suspect((name,), "hang", (f"{name}: no sign of life",), True),)
             return multi_host_run(why, hosts, MultiHostOutcome("hang"), round=round_, blamed=blamed)
         outcome = self.fleet.measure(hosts)

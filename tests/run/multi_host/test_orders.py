@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from hwcheck.contract.reasons import Reason
 from hwcheck.node.multi_host.order import Order
 from hwcheck.run.multi_host.orders import GLOO, NCCL, Ready, Sizing, merged, orders
 
@@ -99,7 +100,9 @@ def test_answers_that_do_not_fit_together_are_no_figure(answers: dict[str, Any])
 
 def test_a_host_that_gives_no_answer_holds_up_the_others() -> None:
     hung = answer(state="hang", sizes=[], reason="before the first size was finished", log_tail="x")
-    run = merged("all", 0, ASKED, {"c": hung}, {"b": "run: no sign of life for 8 s"})
+    run = merged(
+        "all", 0, ASKED, {"c": hung}, {"b": Reason("silent", "run: no sign of life for 8 s")}
+    )
     assert run.state == "hang"
     assert [one.hosts for one in run.blamed] == [("b",)]
     assert run.logs == {"c": "x"}

@@ -120,19 +120,25 @@ def test_orders_answers_and_the_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "reason"),
+    ("steps", "code", "text"),
     [
-        ([("refused", {"reason": "another hwcheck"})], "another hwcheck"),
-        ([("ready", {"ready": {**READY, "port": 0}})], "ready does not fit its schema: port"),
-        (["die"], "the payload ended with exit status 7"),
-        (["freeze"], "no sign of life for 3 s"),
-        ([("error", {"phase": "run", "reason": "crashed"})], "crashed"),
+        ([("refused", {"reason": {"code": "at_work", "text": "held"}})], "at_work", "held"),
+        ([("refused", {"reason": {"code": ["x"], "text": 7}})], "not_measured", "7"),
+        (
+            [("ready", {"ready": {**READY, "port": 0}})],
+            "visit_ended",
+            "ready does not fit its schema: port",
+        ),
+        (["die"], "visit_ended", "the payload ended with exit status 7"),
+        (["freeze"], "silent", "no sign of life for 3 s"),
+        ([("error", {"phase": "run", "reason": "crashed"})], "visit_ended", "crashed"),
     ],
 )
-def test_a_host_that_does_not_get_ready_is_absent(steps: list[Any], reason: str) -> None:
+def test_a_host_that_does_not_get_ready_is_absent(steps: list[Any], code: str, text: str) -> None:
     with opened(scripted(*steps)) as members:
         assert members.present == ()
-        assert reason in members.absent["here"]
+        assert members.absent["here"].code == code
+        assert text in members.absent["here"].text
 
 
 @pytest.mark.urgent

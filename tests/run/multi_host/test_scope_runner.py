@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hwcheck.contract.reasons import Reason
 from hwcheck.results.multi_host import (
     KINDS,
     MultiHostRecord,
@@ -15,7 +16,7 @@ from hwcheck.results.multi_host import (
     read_multi_host,
 )
 from hwcheck.run.multi_host.orders import GLOO, NCCL
-from hwcheck.run.multi_host.scope_runner import LOOPBACK, ScopeRunner
+from hwcheck.run.multi_host.scope_runner import LOOPBACK, NO_GPU, ScopeRunner
 from tests.run.multi_host.fake_participants import FakeMembers
 from tests.run.multi_host.planted import Fleet, names
 
@@ -94,7 +95,7 @@ def test_a_host_that_goes_is_accused_and_not_asked_again(
     if not fake.absent:
         assert len(fake.asked) < goes_at, "it had no run left to go in"
         return
-    assert record.absent == {"n03": "no sign of life"}
+    assert record.absent == {"n03": Reason("silent", "no sign of life")}
     assert [one.hosts for one in record.suspects] == [("n03",)]
 
 
@@ -127,7 +128,7 @@ def test_the_largest_size_of_the_backend(tmp_path: Path) -> None:
 
 def test_a_host_without_gpus_among_others_takes_no_part(tmp_path: Path) -> None:
     record, fake = session(tmp_path, {}, 3, "pairs", gpus={"n01": 8, "n02": 8})
-    assert record.absent == {"n03": "it has no GPU, and others have"}
+    assert record.absent == {"n03": NO_GPU}
     assert {hosts for _, hosts, *_ in fake.asked} == {("n01", "n02")}
 
 
@@ -213,7 +214,10 @@ def test_the_ports_that_nccl_names_say_which_rails(tmp_path: Path) -> None:
     fake = Named(Fleet({}, racks=sides, between="slow"), names(4))
     record = ScopeRunner(fake, ("all",), tmp_path, lambda text: None).run()  # type: ignore[arg-type]
     assert record.unresolved == (
-        fabric_between(sides, "slow") + "; NCCL went over IB mlx5_0:1/IB mlx5_1:1/IB",
+        Reason(
+            "fabric_between",
+            f"{fabric_between(sides, 'slow')}; NCCL went over IB mlx5_0:1/IB mlx5_1:1/IB",
+        ),
     )
 
 
@@ -229,4 +233,6 @@ def test_a_rail_between_racks_is_named(tmp_path: Path) -> None:
     fake = Rails(fleets[0], names(4), gpus=dict.fromkeys(names(4), 2))
     record = ScopeRunner(fake, ("rails",), tmp_path, lambda text: None).run()  # type: ignore[arg-type]
     assert record.suspects == ()
-    assert record.unresolved == ("rail 1: " + fabric_between(sides, "slow"),)
+    assert record.unresolved == (
+        Reason("fabric_between", f"rail 1: {fabric_between(sides, 'slow')}"),
+    )

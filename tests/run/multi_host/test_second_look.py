@@ -72,7 +72,7 @@ def test_a_failure_that_does_not_come_again_is_left_open(tmp_path: Path, scope: 
     record, _ = session(tmp_path, say, scope)
     assert record.suspects == ()
     (line,) = record.unresolved
-    assert "n03" in line
+    assert "n03" in line.text
     findings = [one for host in record.hosts for one in findings_about(host, record)]
     assert {one.outcome for one in findings} == {"inconclusive"}
 
@@ -142,4 +142,4 @@ def test_many_hosts_that_are_behind_are_searched_and_not_looked_at_one_by_one(
     whys = [why for why, _ in members.asked]
     assert ("again" in whys, "split" in whys) == (looks, True)
     assert record.suspects == ()
-    assert "hang together and fine in parts" in record.unresolved[0]
+    assert "hang together and fine in parts" in record.unresolved[0].text

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hwcheck.contract.model_shape import MODELS
+from hwcheck.contract.reasons import Reason
 from hwcheck.results.training import TrainingRecord, read_training
 from hwcheck.run.multi_host.orders import Ready
 from hwcheck.run.multi_host.participants import RunStoppedError
@@ -25,7 +26,7 @@ class Scripted:
 
     def __init__(self, script: Script, gpus: int = 2, torch: str = "2.13.0") -> None:
         self.ready = {"a": Ready("127.0.0.1", 4000, "lo", gpus, "NVIDIA TITAN RTX", torch=torch)}
-        self.absent: dict[str, str] = {}
+        self.absent: dict[str, Reason] = {}
         self.asked: list[Mapping[str, Any]] = []
         self._script = script
 
@@ -156,8 +157,8 @@ def test_what_cannot_train_with_the_others_is_left_out() -> None:
         "c": Ready("127.0.0.1", 4000, "lo", 2),
     }
     assert fit_together(members) == ("a",)  # type: ignore[arg-type]
-    assert members.absent["b"] == "it has no GPU, and others have"
-    assert "loopback" in members.absent["c"]
+    assert members.absent["b"].text == "it has no GPU, and others have"
+    assert "loopback" in members.absent["c"].text
 
 
 def test_the_control_is_trained_where_it_is_asked_for(tmp_path: Path) -> None:

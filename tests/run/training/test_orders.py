@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from hwcheck.contract.model_shape import MODELS
+from hwcheck.contract.reasons import Reason
 from hwcheck.node.training.order import TrainingOrder
 from hwcheck.results.training import TrainingRun
 from hwcheck.run.multi_host.orders import Ready
@@ -110,13 +111,20 @@ def test_who_lost_the_one_that_broke_is_not_named_beside_it() -> None:
     assert two(echo, echo).reason == f"a: {words}; b: {words}", "nobody else says why"
     assert two(broke, broke).reason.count("SIGKILL") == 2
     made = orders(1, "a/8", UNIT, ["a", "b"], READY, OPTIONS, 1, 4)
-    lost = merged(UNIT, made, {"a": echo}, {"b": "its connection was lost: timed out"})
+    lost = merged(
+        UNIT, made, {"a": echo}, {"b": Reason("visit_ended", "its connection was lost: timed out")}
+    )
     assert lost.reason == "b: its connection was lost: timed out"
 
 
 def test_a_lost_host_fails_the_run() -> None:
     made = orders(1, "a/8", UNIT, ["a", "b"], READY, OPTIONS, 1, 4)
-    run = merged(UNIT, made, {"a": answer(state="hang", reason="silent")}, {"b": "no sign of life"})
+    run = merged(
+        UNIT,
+        made,
+        {"a": answer(state="hang", reason="silent")},
+        {"b": Reason("silent", "no sign of life")},
+    )
     assert (run.state, run.reason, run.times_s) == ("failed", "b: no sign of life", ())
 
 

@@ -17,10 +17,11 @@ from hwcheck.advise.multi_host import (
 from hwcheck.advise.nccl_settings import advise_nccl
 from hwcheck.advise.places import places
 from hwcheck.advise.records import Action, Advice
+from hwcheck.advise.remedies import REMEDY_OF, ReasonRemedy
 from hwcheck.advise.training import training_actions
 from hwcheck.advise.visits import alike, visit_actions
 from hwcheck.contract.check import Check
-from hwcheck.contract.reasons import CODES, NOT_MEASURED, NOT_REACHED, NOTHING_APPLIES, Code, Reason
+from hwcheck.contract.reasons import NOT_MEASURED, NOT_REACHED, NOTHING_APPLIES, Reason
 from hwcheck.contract.wire import GpuFacts
 from hwcheck.fold import fold, fold_subjects
 from hwcheck.judge.figures import measured
@@ -175,8 +176,8 @@ def _title(checks: Sequence[str], reason: Reason) -> str:
     return checks[0] or (NO_HARDWARE if reason.code == NOTHING_APPLIES else WHOLE_HOST)
 
 
-def _remedy_of(reason: Reason) -> Code:
-    return CODES.get(reason.code, CODES[NOT_MEASURED])
+def _remedy_of(reason: Reason) -> ReasonRemedy:
+    return REMEDY_OF.get(reason.code, REMEDY_OF[NOT_MEASURED])
 
 
 def _evidence(findings: Iterable[Finding]) -> tuple[str, ...]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from hwcheck.advise.records import Action
+from hwcheck.advise.remedies import REMEDY_OF
 from hwcheck.checks.shared.leg_checks import BUSBW_GBPS
-from hwcheck.contract.reasons import CODES, FABRIC_BETWEEN, NO_PART, NOT_PINNED, STUCK
+from hwcheck.contract.reasons import FABRIC_BETWEEN, NO_PART, NOT_PINNED, STUCK
 from hwcheck.judge.leg_peers import WAY
 from hwcheck.judge.mnnvl import METRIC as MNNVL_BUSBW
 from hwcheck.judge.mnnvl import NOT_IN_USE
@@ -68,9 +69,9 @@ BETWEEN = {
     ),
     "left_over": (
         "runs over several hosts: a process cannot be ended",
-        CODES[STUCK].cause,
-        CODES[STUCK].fix,
-        CODES[STUCK].command,
+        REMEDY_OF[STUCK].cause,
+        REMEDY_OF[STUCK].fix,
+        REMEDY_OF[STUCK].command,
     ),
     "pairs_gbps": (
         "a host among others: somewhat slower in every pair",
@@ -84,7 +85,7 @@ BETWEEN = {
 
 
 FABRIC_TITLE = "what connects groups of hosts, not the hosts"
-FABRIC_FIX = CODES[FABRIC_BETWEEN].fix
+FABRIC_FIX = REMEDY_OF[FABRIC_BETWEEN].fix
 
 
 def multi_host_actions(record: MultiHostRecord) -> tuple[Action, ...]:
@@ -175,7 +176,7 @@ def _fabric(record: MultiHostRecord) -> Action:
     return Action(
         check=MULTI_HOST,
         outcome="fail",
-        cause=CODES[FABRIC_BETWEEN].cause,
+        cause=REMEDY_OF[FABRIC_BETWEEN].cause,
         fix=FABRIC_FIX,
         command="",
         role="",
@@ -212,7 +213,7 @@ def _lines(suspects: Iterable[Suspect]) -> Iterator[str]:
 
 def _unmeasured(record: MultiHostRecord) -> Iterator[Action]:
     for code in dict.fromkeys(reason.code for reason in record.absent.values()):
-        remedy = CODES.get(code, CODES[NO_PART])
+        remedy = REMEDY_OF.get(code, REMEDY_OF[NO_PART])
         lines = {
             host: f"{host}: {line(reason.text)}"
             for host, reason in record.absent.items()
@@ -239,8 +240,8 @@ def _unmeasured(record: MultiHostRecord) -> Iterator[Action]:
     if record.open_ends:
         yield _open(
             "what went wrong between hosts and could be pinned on none",
-            CODES[NOT_PINNED].cause,
-            CODES[NOT_PINNED].fix,
+            REMEDY_OF[NOT_PINNED].cause,
+            REMEDY_OF[NOT_PINNED].fix,
             record.hosts,
             tuple(line(reason.text) for reason in record.open_ends),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hwcheck.advise.records import Action
+from hwcheck.advise.remedies import REMEDY_OF
 from hwcheck.contract import reasons
 from hwcheck.judge.records import TRAINING, Finding
 from hwcheck.text import line
@@ -26,7 +27,7 @@ def training_actions(findings: Iterable[Finding]) -> tuple[Action, ...]:
             groups.setdefault((finding.outcome, finding.reason.code), []).append(finding)
     made = []
     for (outcome, code), of_kind in groups.items():
-        remedy = reasons.CODES.get(code, reasons.CODES[reasons.NOT_MEASURED])
+        remedy = REMEDY_OF.get(code, REMEDY_OF[reasons.NOT_MEASURED])
         lines = [line(f"{one.host}: {one.reason}", 400) for one in of_kind]
         more = len(lines) - MOST_LINES
         shown = lines[:MOST_LINES] + ([f"and {more} more"] if more > 0 else [])

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hwcheck.advise.records import Action
-from hwcheck.contract.reasons import CODES
+from hwcheck.advise.remedies import REMEDY_OF
 from hwcheck.fold import fold
 from hwcheck.results import phases
 from hwcheck.results.run_folder import HostRecord, Run
@@ -181,7 +181,7 @@ def _hint(record: HostRecord) -> Hint:
     if record.state in BY_STATE:
         return BY_STATE[record.state]
     if record.ended_by_us:
-        remedy = CODES[record.reason.code]
+        remedy = REMEDY_OF[record.reason.code]
         return Hint(remedy.cause, remedy.fix)
     return BY_PHASE.get(record.phase, UNKNOWN)
 

@@ -62,7 +62,7 @@ def zip_files(files: Mapping[str, bytes]) -> bytes:
             entry.create_system = 3  # Unix, wherever it is built
             entry.external_attr = 0o100644 << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, files[name])
+            archive.writestr(entry, files[name], compresslevel=9)
     return stream.getvalue()
 
 

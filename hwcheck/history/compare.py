@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from hwcheck.contract.check import Check
-from hwcheck.contract.units import UNITS
 from hwcheck.errors import UsageError
 from hwcheck.history.asked import ALL, OF_NO_SIZE, AskedDifference, asked_differently, asked_in
 from hwcheck.history.dataset import EXERCISE
 from hwcheck.history.events import NAMED, renamed, stays
 from hwcheck.history.views import History
+from hwcheck.judge.units import UNITS
 from hwcheck.text import binary_size, count, line, quantity
 
 KINDS = ("option", "outcome", "name", "GPU", "version", "setting", "count", "figure")

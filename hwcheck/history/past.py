@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwcheck.contract.check import Check
-from hwcheck.contract.units import UNITS
 from hwcheck.contract.wire import COLLECTIVES
 from hwcheck.history.dataset import EXERCISE
 from hwcheck.history.events import ALWAYS, Name, gpus_of
@@ -17,6 +16,7 @@ from hwcheck.history.rows import SECOND_VISIT
 from hwcheck.history.views import History
 from hwcheck.judge.legs import LEAST_BYTES, PLAUSIBLE_BUSBW_GBPS
 from hwcheck.judge.past import Past, PastRun, PastSeries, Setup, Setups, held
+from hwcheck.judge.units import UNITS
 
 T = TypeVar("T")
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from hwcheck.contract import reasons
 from hwcheck.contract.reasons import Reason, remark
-from hwcheck.contract.units import BANDWIDTH
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.leg_peers import WAY, WAY_SOURCE, usual_way, way_of_facts
 from hwcheck.judge.legs import LEAST_BYTES
@@ -29,6 +28,7 @@ from hwcheck.judge.network import (
 from hwcheck.judge.peers import SOURCE as PEERS_SOURCE
 from hwcheck.judge.peers import middle_of
 from hwcheck.judge.records import MULTI_HOST, Finding, unmeasured
+from hwcheck.judge.units import BANDWIDTH
 from hwcheck.results.multi_host import MultiHostRecord, MultiHostRun
 from hwcheck.text import count, number
 

@@ -14,13 +14,13 @@ from typing import Any
 from hwcheck.checks.shared.leg_checks import ALGBW_GBPS, BUSBW_GBPS
 from hwcheck.contract.collective_spec import SITE
 from hwcheck.contract.reasons import remark
-from hwcheck.contract.units import LEAST_HOSTS, Tolerance
 from hwcheck.contract.wire import Leg
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.legs import LEAST_BYTES, is_clean
 from hwcheck.judge.network import ports_named_in
 from hwcheck.judge.peers import middle_of
 from hwcheck.judge.records import PEERS, Finding
+from hwcheck.judge.units import LEAST_HOSTS, Tolerance
 from hwcheck.results.transport import ABOUT
 from hwcheck.text import count, line, number
 

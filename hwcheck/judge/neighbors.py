@@ -14,11 +14,11 @@ from typing import NamedTuple
 from hwcheck.contract.check import Check, Metric
 from hwcheck.contract.limits import FromSample
 from hwcheck.contract.reasons import remark
-from hwcheck.contract.units import LEAST_GPUS, UNITS
 from hwcheck.contract.wire import Value
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.peers import Middle, bad_sides, middle_of
 from hwcheck.judge.records import NEIGHBORS, UNLIKE, Finding
+from hwcheck.judge.units import LEAST_GPUS, UNITS
 from hwcheck.results.site_limits import ABSENT
 from hwcheck.text import number, quantity
 

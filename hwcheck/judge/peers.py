@@ -18,12 +18,12 @@ from statistics import median
 from hwcheck.contract.check import Check, Metric
 from hwcheck.contract.limits import AbovePeers, AtLeast, AtMost, FromFleet
 from hwcheck.contract.reasons import remark
-from hwcheck.contract.units import UNITS, Tolerance
 from hwcheck.contract.wire import CheckResult
 from hwcheck.fold import fold
 from hwcheck.judge.host_case import HostCase, NodeFacts
 from hwcheck.judge.legs import largest
 from hwcheck.judge.records import PEERS, Finding, complaints
+from hwcheck.judge.units import UNITS, Tolerance
 from hwcheck.text import number
 
 SOURCE = (

@@ -11,8 +11,8 @@ from hwcheck.contract import reasons
 from hwcheck.contract.check import Check, Metric
 from hwcheck.contract.limits import AbovePeers
 from hwcheck.contract.reasons import NONE, Reason
-from hwcheck.contract.units import UNITS
 from hwcheck.contract.wire import CheckResult, Sample, Value
+from hwcheck.judge.units import UNITS
 
 DOUBT_CHARACTERS = 200
 

@@ -18,8 +18,8 @@ from hwcheck.checks.power_under_load import POWER_LIMIT_W
 from hwcheck.checks.temperature_under_load import TEMPERATURE_SLOWDOWN_C
 from hwcheck.contract.check import Check, Metric
 from hwcheck.contract.load_run import Series
-from hwcheck.contract.units import UNITS
 from hwcheck.judge.records import Judgement, worst
+from hwcheck.judge.units import UNITS
 from hwcheck.report.svg import INK, Plot, drawing, inline_svg
 from hwcheck.results.run_folder import HostRecord, Run
 from hwcheck.results.series import VisitSeries

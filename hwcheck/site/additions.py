@@ -32,12 +32,12 @@ from hwcheck.contract.limits import (
     Growth,
     Steady,
 )
-from hwcheck.contract.units import UNITS
 from hwcheck.errors import UsageError
 from hwcheck.inventory.expectations import VARIABLES
 from hwcheck.judge import models
 from hwcheck.judge.models.lint import problems
 from hwcheck.judge.models.records import Model
+from hwcheck.judge.units import UNITS
 from hwcheck.site.folder import Site
 
 LIMITS = (Equal, AtLeast, AtMost, AbovePeers)

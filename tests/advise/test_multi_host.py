@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from hwcheck.advise.multi_host import REMEDIES, multi_host_actions
-from hwcheck.contract.reasons import CODES, Reason
+from hwcheck.advise.remedies import REMEDY_OF
+from hwcheck.contract.reasons import Reason
 from hwcheck.results.multi_host import KINDS, Suspect, fabric_between
 from tests.factories import HOSTILE
 from tests.judge.test_multi_host import HEALTHY
@@ -38,7 +39,7 @@ def test_what_is_open_says_how_to_close_it() -> None:
     record = replace(HEALTHY, absent={"b": Reason("at_work", "busy")}, unresolved=(HANG,))
     absent, unresolved = multi_host_actions(record)
     assert (absent.hosts, absent.evidence) == (("b",), ("b: busy",))
-    assert absent.fix == CODES["at_work"].fix
+    assert absent.fix == REMEDY_OF["at_work"].fix
     assert (unresolved.hosts, unresolved.evidence) == (("a", "b"), ("a and b: hang",))
     assert {absent.outcome, unresolved.outcome} == {"inconclusive"}
 

@@ -11,6 +11,7 @@ import pytest
 from hwcheck.advise.actions import actions
 from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.causes import diagnose
+from hwcheck.advise.remedies import REMEDY_OF
 from hwcheck.contract.reasons import CODES, GPU_LOST, NO_PERMISSION, NOT_MEASURED, Reason
 from hwcheck.judge.judge import judge
 from hwcheck.judge.past import joined
@@ -111,7 +112,7 @@ def test_an_action_has_the_remedy_of_its_code(code: str) -> None:
     (action,) = [
         each for each in actions(run, judgement, shipped().checks) if each.checks == ("xid",)
     ]
-    meant = CODES[code]
+    meant = REMEDY_OF[code]
     assert (action.cause, action.fix, action.role) == (meant.cause, meant.fix, meant.role)
     of_its_check = shipped().checks["xid"].remedy.command if meant.by_text else ""
     assert action.command == (meant.command or of_its_check)

@@ -10,9 +10,9 @@ import pytest
 from hwcheck.advise import visits
 from hwcheck.advise.catalogue import shipped
 from hwcheck.advise.multi_host import BETWEEN, FABRIC_FIX, REMEDIES
+from hwcheck.advise.remedies import REMEDY_OF
 from hwcheck.cli.command import Actions, Command
 from hwcheck.cli.root import COMMANDS, load
-from hwcheck.contract.reasons import CODES
 
 CALL = re.compile(r"\b(?:hwcheck|fab) ([a-z]+)((?: --?[a-z][a-z-]*(?: [\w,]+)?)*)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
@@ -35,7 +35,7 @@ ALL_FLAGS = set[str]().union(*FLAGS.values())
 
 def fixes() -> Iterator[str]:
     """Yield what to do by remedies whose flags are all our own."""
-    yield from (code.fix for code in CODES.values())
+    yield from (code.fix for code in REMEDY_OF.values())
     yield from (hint.fix for hint in (*visits.BY_PHASE.values(), *visits.BY_STATE.values()))
     yield from (fix for _, fix in REMEDIES.values())
     yield from (fix for _, _, fix, _ in BETWEEN.values())
@@ -45,7 +45,7 @@ def fixes() -> Iterator[str]:
 def remedies() -> Iterator[str]:
     """Yield every remedy, with its command and what rules and checks bring."""
     yield from fixes()
-    yield from (code.command for code in CODES.values())
+    yield from (code.command for code in REMEDY_OF.values())
     for rule in shipped().rules.values():
         yield from (rule.fix, rule.confirm)
     for check in shipped().checks.values():

@@ -1,4 +1,4 @@
-"""Codes of reasons: each has its meaning and its remedy, and former words come to be codes."""
+"""Codes of reasons: each is declared once, and former words come to be codes."""
 
 from __future__ import annotations
 
@@ -22,18 +22,8 @@ def constants() -> Iterator[str]:
             yield value
 
 
-def test_each_code_is_declared_once_with_its_meaning() -> None:
+def test_each_code_is_declared_once() -> None:
     assert sorted(constants()) == sorted(CODES)
-    for name, code in CODES.items():
-        assert len(code.meaning) > 15, name
-        assert not code.meaning.endswith("."), name
-
-
-@pytest.mark.parametrize("name", sorted(CODES))
-def test_each_code_has_a_remedy(name: str) -> None:
-    code = CODES[name]
-    assert len(code.cause) >= len("MIG is on")
-    assert code.fix.split(";")[0] not in ("mend what the evidence names and run again", "")
 
 
 FORMER = [

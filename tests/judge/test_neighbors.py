@@ -10,9 +10,9 @@ import pytest
 
 from hwcheck import checks
 from hwcheck.advise.catalogue import shipped
-from hwcheck.contract.units import LEAST_GPUS, UNITS, Tolerance
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import UNLIKE, Finding
+from hwcheck.judge.units import LEAST_GPUS, UNITS, Tolerance
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.testing.cases import answer_of
 from tests import factories

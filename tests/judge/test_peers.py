@@ -11,11 +11,11 @@ import pytest
 
 from hwcheck.advise.catalogue import shipped
 from hwcheck.contract.reasons import Reason
-from hwcheck.contract.units import LEAST_HOSTS, UNITS, Tolerance
 from hwcheck.contract.wire import CheckResult, Sample
 from hwcheck.judge.judge import judge
 from hwcheck.judge.peers import middle_of
 from hwcheck.judge.records import Finding
+from hwcheck.judge.units import LEAST_HOSTS, UNITS, Tolerance
 from hwcheck.results.run_folder import HostRecord
 from tests import factories
 from tests.factories import gloo_legs, gpu_facts, gpu_host, leg, record, reduce_result

@@ -6,9 +6,9 @@ from hwcheck import checks
 from hwcheck.contract.check import Metric
 from hwcheck.contract.limits import Equal
 from hwcheck.contract.reasons import IMPLAUSIBLE, NONE, UNKNOWN_METRIC, Reason
-from hwcheck.contract.units import UNITS
 from hwcheck.contract.wire import Sample, Value
 from hwcheck.judge.readings import implausible
+from hwcheck.judge.units import UNITS
 
 
 @pytest.mark.parametrize(

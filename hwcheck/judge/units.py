@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Dict, Optional, Union
 
 LEAST_HOSTS = 4
 """With fewer, one that is wrong moves the middle."""
@@ -66,9 +65,9 @@ class Unit:
     name: str
     lowest: float
     highest: float
-    peers: Union[Tolerance, str]
-    neighbors: Optional[Tolerance] = None
-    least_change: Optional[float] = None
+    peers: Tolerance | str
+    neighbors: Tolerance | None = None
+    least_change: float | None = None
     is_ratio: bool = False
     is_count: bool = False
     rises_with_work: bool = False
@@ -155,5 +154,5 @@ _UNITS = (
     _counted("tests", "goes by what DCGM has figures for"),
 )
 
-UNITS: Dict[str, Unit] = {unit.name: unit for unit in _UNITS}
+UNITS: dict[str, Unit] = {unit.name: unit for unit in _UNITS}
 """By name. A metric without a unit is a code, a text, or yes and no: no measure."""

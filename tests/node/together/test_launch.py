@@ -202,7 +202,7 @@ def test_beside_nccl_tests_the_copies_are_torchs(
     ]
 
     def without_torch(spec: CollectiveSpec, *_: object, **__: object) -> Iterator[PairsRun]:
-        raise CouldNotMeasure("no torch")
+        raise CouldNotMeasure("no torch", "no_torch")
 
     monkeypatch.setattr(launch, "drive", without_torch)
     found = list(launch.run_legs(request, payload, 2, 1 << 30, lambda text: None, EVERY_NODE_LEGS))
@@ -337,4 +337,7 @@ def test_more_ranks_than_data_can_be_verified_for_are_not_run(
     forked: None, payload: str, small: Small
 ) -> None:
     (leg,) = drive(small(EVERY_NODE_LEGS[0], ranks=64), payload)
-    assert (leg.state, leg.reason) == ("not_run", "all_reduce verifies up to 63 ranks, not 64")
+    assert (leg.state, leg.reason.text) == (
+        "not_run",
+        "all_reduce verifies up to 63 ranks, not 64",
+    )

@@ -141,7 +141,7 @@ def test_a_frozen_rank_is_a_hang_that_is_named_and_leaves_nothing(tmp_path: Path
     hung = [run for run in record.runs if run.state == "hang"]
     assert len(hung) == 1, "the ranks of the next order are new, and well"
     assert FROZEN in hung[0].hosts
-    assert hung[0].left_over == ()
+    assert hung[0].left_over == {}
     assert all("stack of rank" in text for text in hung[0].logs.values())
     assert len(hung[0].logs) == 2
     (suspect,) = record.suspects

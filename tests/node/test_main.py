@@ -250,5 +250,5 @@ def test_two_payloads_do_not_load_one_node_at_once(tmp_path: Path) -> None:
         answer = run_payload(("first", "second"), tmp_path / "root", tmp_path, before=before)
     for result in answer.results.values():
         assert (result.state, result.samples) == ("busy", ())
-        assert result.reason.text == "another hwcheck is loading this node"
+        assert result.reason.code == "at_work"
     assert not [frame for frame in answer.frames if frame["kind"] == "series"]

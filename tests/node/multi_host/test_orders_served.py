@@ -153,7 +153,7 @@ def test_a_node_that_is_held_refuses_and_when_its_controller_goes_nothing_is_lef
     with LocalMember(tmp_path, "3") as member:
         ready = member.hear("ready")["ready"]
         with LocalMember(tmp_path, "3") as second:
-            assert "another hwcheck is loading" in second.hear("refused")["reason"]
+            assert "another hwcheck is loading" in second.hear("refused")["reason"]["text"]
             assert second.hear("report")
         member.tell(order(1, 0, ready, deadline_s=60.0))
         below = children(member.process.pid)
@@ -175,5 +175,5 @@ def test_a_node_that_cannot_take_part_says_why(
     tmp_path: Path, session: dict[str, str], torch_python: str, reason: str
 ) -> None:
     with LocalMember(tmp_path, "5", session=session, torch_python=torch_python) as member:
-        assert reason in member.hear("refused")["reason"]
+        assert reason in member.hear("refused")["reason"]["text"]
         assert member.hear("report")

@@ -1,8 +1,8 @@
 """What a run is asked for, whole and typed: from a command's words, into the plan and run.json.
 
 What values a ``run.json`` may hold of them follows from the type of each field
-(``results.options_schema``). Where that would bear too much, the field says with ``Annotated`` what
-else a value must be, as JSON Schema does.
+(``results.options_schema``). Where that would bear too much, ``Annotated`` around the whole type
+says what else a value must be, as JSON Schema does.
 """
 
 from __future__ import annotations

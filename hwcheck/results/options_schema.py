@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from hwcheck.results.options import ASKED, Options
 
@@ -31,7 +31,7 @@ def shape_of(hint: Any, definitions: Mapping[str, Any]) -> dict[str, Any]:
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return {**shape_of(parts[0], definitions), **parts[1]}
-    if origin in (Union, UnionType):
+    if origin is UnionType:
         return {"anyOf": [shape_of(part, definitions) for part in parts]}
     if origin is tuple and parts[1:] == (...,):
         return {"type": "array", "maxItems": MOST, "items": shape_of(parts[0], definitions)}

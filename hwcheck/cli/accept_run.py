@@ -30,9 +30,9 @@ from hwcheck.inventory.inventory import Cluster
 from hwcheck.provision.state.request import as_the_inventory_says, choose_roles
 from hwcheck.results.files import read_json
 from hwcheck.results.folders import new_folder
+from hwcheck.results.options import ENGINES, Options
 from hwcheck.results.run_folder import utc_now
 from hwcheck.run.measure import connector_of, measure
-from hwcheck.run.options import ENGINES, Options
 from hwcheck.run.plan import DURATION_PROFILE, make_plan
 
 if TYPE_CHECKING:

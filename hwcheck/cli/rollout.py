@@ -32,8 +32,8 @@ from hwcheck.provision.names import refuse_misspelt, refuse_wrong_types
 from hwcheck.provision.request import PlaybookRequest, find_playbook
 from hwcheck.provision.rollout import Batch, BatchOutcome, Stage, batches, roll_out
 from hwcheck.results.folders import new_folder, write_record
+from hwcheck.results.options import Options
 from hwcheck.run.measure import connector_of
-from hwcheck.run.options import Options
 from hwcheck.run.plan import make_plan
 from hwcheck.scheduler.records import Amount
 

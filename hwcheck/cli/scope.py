@@ -11,8 +11,7 @@ from hwcheck.cli.flags import ALL, PROOF, USUAL, select
 from hwcheck.cli.values import Names, Words
 from hwcheck.contract.wire import COLLECTIVES, Timing
 from hwcheck.errors import UsageError
-from hwcheck.results.multi_host import SCOPES
-from hwcheck.run.multi_host.orders import MultiHostOptions
+from hwcheck.results.options import SCOPES, MultiHostOptions
 from hwcheck.run.multi_host.settings import MULTI_HOST_LEGS
 
 NODE = "node"

@@ -25,17 +25,16 @@ from hwcheck.connect import payload
 from hwcheck.errors import UsageError
 from hwcheck.inventory.defaults import ConnectionFlags
 from hwcheck.node.training.strategies import NAMES
+from hwcheck.results.options import LAUNCHERS, TRAINING_DTYPES, Options, TrainingOptions
 from hwcheck.run.measure import RunLimits, connector_of, measure
-from hwcheck.run.options import LAUNCHERS, Options
 from hwcheck.run.plan import make_plan
 from hwcheck.run.training.models import read_model
-from hwcheck.run.training.options import LEGS, TrainingOptions
+from hwcheck.run.training.orders import LEGS
 from hwcheck.text import count
 
 __getattr__ = fab_task(__name__)
 
 SCOPES = ("node", "all")
-DTYPES = ("bf16", "fp32")
 SWITCH = ("on", "off")
 P2P = {"both": ("default", "p2p_off"), "on": ("default",), "off": ("p2p_off",), "net": tuple(LEGS)}
 
@@ -88,7 +87,7 @@ def cli() -> None:
     "--repeats", type=Whole(1, 100), default=5, help="repetitions, leg by leg in turns (default 5)"
 )
 @option("--warmup", type=Whole(0, 10_000), help="steps before them (default 10; 2 on CPUs)")
-@option("--dtype", type=OneOf(DTYPES), help="bf16 (default; fp32 on CPUs) or fp32")
+@option("--dtype", type=OneOf(TRAINING_DTYPES), help="bf16 (default; fp32 on CPUs) or fp32")
 @option(
     "--tf32", type=OneOf(SWITCH), default=SWITCH[0], help="on (default) or off, with --dtype fp32"
 )
@@ -159,7 +158,7 @@ def bench(
         warmup=10 if warmup is None else warmup,
         micro_batch=micro_batch or 4,
         global_batch=global_batch or 0,
-        dtype=dtype or DTYPES[0],
+        dtype=dtype or TRAINING_DTYPES[0],
         tf32=tf32 == "on",
         prove=prove,
         named=tuple(name for name, value in named.items() if value is not None),

@@ -44,8 +44,8 @@ from hwcheck.contract.wire import DTYPES, LEG_NAMES, LOAD_DTYPES
 from hwcheck.fleet.accept.golden import golden_of
 from hwcheck.inventory.defaults import ConnectionFlags
 from hwcheck.results.folders import LATEST, link_latest
+from hwcheck.results.options import ENGINES, Options
 from hwcheck.run.measure import RunLimits, connector_of, measure
-from hwcheck.run.options import ENGINES, Options
 from hwcheck.run.plan import PROFILES, Plan, make_plan
 from hwcheck.run.preview import preview
 

@@ -23,7 +23,8 @@ from hwcheck.contract.wire import CheckResult, GpuFacts, Value
 from hwcheck.judge.legs import is_clean
 from hwcheck.judge.past import library_of
 from hwcheck.judge.records import MULTI_HOST
-from hwcheck.results.multi_host import MNNVL_OFF, SCOPES, MultiHostRecord, MultiHostRun
+from hwcheck.results.multi_host import MNNVL_OFF, MultiHostRecord, MultiHostRun
+from hwcheck.results.options import SCOPES
 from hwcheck.results.run_folder import HostRecord, Run
 
 Codes = npt.NDArray[np.int32]

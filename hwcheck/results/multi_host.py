@@ -21,7 +21,6 @@ from hwcheck.results.files import read_json, replace_text, writing_to
 
 FORMAT = 1
 FILE = "group.json"
-SCOPES = ("pairs", "all", "rails")
 KINDS = ("hang", "wrong", "failed", "slow")
 """What a host or a link can be suspected of, worst first."""
 

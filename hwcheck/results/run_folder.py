@@ -27,15 +27,13 @@ from hwcheck.errors import UsageError
 from hwcheck.results import series
 from hwcheck.results.files import read_json, replace_text, writing_to
 from hwcheck.results.former import completed
+from hwcheck.results.options import ASKED
 from hwcheck.results.schema_check import schema_problem
 from hwcheck.results.series import VisitSeries
 from hwcheck.results.site_limits import SiteLimits
 from hwcheck.results.waivers import Waiver
 
 FORMAT = 1
-
-ASKED = ("checks", "profile", "inventory", "limit", "timing", "site", "sweep", "acceptance")
-"""What ``run.json`` says once: under ``options``, or beside the rest in runs of former versions."""
 
 HOST_STATES = ("reported", "partial", "unreachable", "invalid", "lost", "not_visited")
 """reported: a whole report. partial: some results, then the connection or the time ran out.
@@ -105,7 +103,7 @@ class RunMeta:
     ``site`` are the files of the site's folder that were in use, ``checks/fans.py``, each with its
     SHA-256; they lie in ``site/`` of the run folder. ``sweep`` has the ``id`` and the ``level`` of
     the sweep that the run is part of, and is empty for one by hand; ``acceptance`` likewise the
-    ``id`` and the ``stage``. ``options`` are all that was asked, as ``hwcheck.run.options`` has
+    ``id`` and the ``stage``. ``options`` are all that was asked, as ``hwcheck.results.options`` has
     them; runs of former versions have none.
     """
 

@@ -13,6 +13,7 @@ from typing import Any
 import fastjsonschema
 
 from hwcheck.results import series
+from hwcheck.results.options_schema import options_schema
 
 _SAMPLE = itemgetter("metric", "value", "unit", "subject")
 _NAME = itemgetter("metric", "subject")
@@ -119,11 +120,14 @@ def _twice(what: str, names: Iterable[object]) -> str:
 @cache
 def _compiled(schema: str, *, detailed: bool = False) -> Callable[[Any], Any]:
     """Compile a schema; without details about what is refused it takes half as long."""
+    definitions = _definitions(FILES.get(schema, "results"))
+    if schema == "run":
+        definitions = {**definitions, "options": options_schema(definitions)}
     document = {
         # fastjsonschema ends at draft 7; of later ones only "$defs" is used, as a name.
         "$schema": "http://json-schema.org/draft-07/schema#",
         "$ref": f"#/$defs/{schema}",
-        "$defs": _definitions(FILES.get(schema, "results")),
+        "$defs": definitions,
     }
     compiled: Callable[[Any], Any] = fastjsonschema.compile(document, detailed_exceptions=detailed)
     return compiled

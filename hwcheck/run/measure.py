@@ -19,15 +19,14 @@ from hwcheck.contract.reasons import Reason
 from hwcheck.contract.wire import Request
 from hwcheck.inventory.inventory import Host
 from hwcheck.judge.second_visit import legs_on_a_border
+from hwcheck.results.options import Options, TrainingOptions
 from hwcheck.results.run_folder import RunFolder, read_run
 from hwcheck.run.fan_out import VisitEvent, fan_out
 from hwcheck.run.multi_host.participants import Participants
 from hwcheck.run.multi_host.scope_runner import ScopeRunner
-from hwcheck.run.options import Options
 from hwcheck.run.plan import Plan, of_legs
 from hwcheck.run.slurm_launcher import SlurmLauncher
 from hwcheck.run.training.bench import bench
-from hwcheck.run.training.options import TrainingOptions
 from hwcheck.text import count
 
 

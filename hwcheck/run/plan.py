@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import secrets
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from types import MappingProxyType
+
+import yaml
 
 from hwcheck.checks.dcgm_diag import dcgm_diag
 from hwcheck.connect.payload import Payload
@@ -15,8 +19,8 @@ from hwcheck.errors import UsageError
 from hwcheck.fold import fold
 from hwcheck.inventory.inventory import Cluster, Host
 from hwcheck.node import dcgm
+from hwcheck.results.options import Options
 from hwcheck.results.run_folder import HostPlan, HostRecord, RunMeta
-from hwcheck.run.options import Options, variable_names
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,8 @@ DURATION_PROFILE = "burn_in"
 LONG_CHECKS_S = {dcgm_diag.id: dcgm.LIMIT_S}
 """What a visit may take besides where it is asked for these."""
 LONGEST_LOAD_S = 14 * 24 * 3600.0
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+"""The name of a variable, as Ansible has it."""
 
 
 @dataclass(frozen=True)
@@ -172,3 +178,24 @@ def _lasting(profile: str, duration_s: float) -> Profile:
     if duration_s > LONGEST_LOAD_S:
         raise UsageError(f"--duration: at most {LONGEST_LOAD_S / 3600:g} h")
     return PROFILES[profile].lasting(duration_s)
+
+
+def variable_names(extra_vars: Iterable[str]) -> tuple[str, ...]:
+    """Return the names that ``--extra-vars`` give a value, and the files as ``@FILE``.
+
+    The values stay out: any may be a secret.
+    """
+    names: list[str] = []
+    for text in extra_vars:
+        names += [text] if text.startswith("@") else filter(NAME.fullmatch, _keys(text))
+    return tuple(names)
+
+
+def _keys(text: str) -> list[str]:
+    """Return the keys of ``key=value`` words, or of a mapping; Ansible has taken it before."""
+    try:
+        if text.startswith(("{", "[")):
+            return [key for key in yaml.safe_load(text) if isinstance(key, str)]
+        return [word.partition("=")[0] for word in shlex.split(text) if "=" in word]
+    except (yaml.YAMLError, ValueError, TypeError):  # a vaulted value; a quote that Ansible bears
+        return []

@@ -15,7 +15,7 @@ from hwcheck.cli.scope import multi_host_options
 from hwcheck.contract.wire import COLLECTIVES, Timing
 from hwcheck.errors import UsageError
 from hwcheck.results.multi_host import MultiHostRecord, read_multi_host, write_multi_host
-from hwcheck.run.multi_host.orders import MultiHostOptions
+from hwcheck.results.options import MultiHostOptions
 from tests.cli.test_validate import hwcheck, the_run
 
 

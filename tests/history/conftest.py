@@ -12,8 +12,8 @@ from hwcheck.advise.assessment import assess
 from hwcheck.advise.catalogue import shipped
 from hwcheck.contract.wire import to_dict
 from hwcheck.history import dataset
+from hwcheck.results.options import Options
 from hwcheck.results.run_folder import HostRecord, RunFolder, read_run
-from hwcheck.run.options import Options
 from tests import factories
 
 NIGHTS, FLAPS, SWAP, STEP, UPDATE = 9, (1, 4, 7), 5, 6, 3

@@ -13,9 +13,8 @@ from hwcheck.contract.wire import CheckResult, Sample, Timing, to_dict
 from hwcheck.history.asked import DEPENDING
 from hwcheck.history.compare import Difference, compare
 from hwcheck.history.views import History
+from hwcheck.results.options import MultiHostOptions, Options
 from hwcheck.results.run_folder import HostRecord
-from hwcheck.run.multi_host.orders import MultiHostOptions
-from hwcheck.run.options import Options
 from tests import factories
 from tests.history.conftest import run_id, write_night
 

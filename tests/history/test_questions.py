@@ -25,8 +25,8 @@ from hwcheck.history.past import past_of
 from hwcheck.history.trend import gpus_named, metric_named, trend
 from hwcheck.history.views import History
 from hwcheck.judge.past import Past, Setup, figures, joined
+from hwcheck.results.options import Options
 from hwcheck.results.run_folder import HostRecord, read_run
-from hwcheck.run.options import Options
 from hwcheck.text import binary_size
 from tests import factories
 from tests.history.conftest import (

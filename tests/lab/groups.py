@@ -15,10 +15,10 @@ from hwcheck.contract.model_shape import MODELS
 from hwcheck.contract.wire import Request
 from hwcheck.inventory.inventory import Host
 from hwcheck.results.multi_host import MultiHostRecord
+from hwcheck.results.options import TrainingOptions
 from hwcheck.run.multi_host.orders import GLOO, Sizing
 from hwcheck.run.multi_host.participants import Participants
 from hwcheck.run.multi_host.scope_runner import ScopeRunner
-from hwcheck.run.training.options import TrainingOptions
 
 RATE, FIFTH = "200mbit", "40mbit"
 QUICK = replace(GLOO, start_s=10.0, floor_gbps=0.001)

@@ -18,9 +18,9 @@ from hwcheck.contract.wire import Leg, Request, Timing, to_dict
 from hwcheck.inventory.inventory import Host
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
+from hwcheck.results.options import Options
 from hwcheck.results.run_folder import OUT_OF_TIME, Run, read_run
 from hwcheck.run.measure import Display, RunLimits, VisitTurn, measure
-from hwcheck.run.options import Options
 from hwcheck.run.plan import Plan
 from tests import factories
 from tests.factories import hung, leg

@@ -13,12 +13,10 @@ from hwcheck.contract.model_shape import MODELS
 from hwcheck.contract.wire import Timing, to_dict
 from hwcheck.inventory.defaults import ConnectionFlags
 from hwcheck.inventory.inventory import Cluster, Host
+from hwcheck.results.options import MultiHostOptions, Options, TrainingOptions
 from hwcheck.results.run_folder import RunFolder, RunMeta, read_run
 from hwcheck.results.schema_check import schema_problem
-from hwcheck.run.multi_host.orders import MultiHostOptions
-from hwcheck.run.options import Options, variable_names
-from hwcheck.run.plan import make_plan
-from hwcheck.run.training.options import TrainingOptions
+from hwcheck.run.plan import make_plan, variable_names
 
 SECRET = "hunter2"
 CLUSTER = Cluster(

@@ -10,7 +10,7 @@ from hwcheck.contract.wire import Timing
 from hwcheck.errors import UsageError
 from hwcheck.inventory.expectations import HostSettings
 from hwcheck.inventory.inventory import Cluster, Host
-from hwcheck.run.options import Options
+from hwcheck.results.options import Options
 from hwcheck.run.plan import PROFILES, Plan
 from hwcheck.run.plan import make_plan as plan_of
 

@@ -134,7 +134,7 @@ class Criteria:
     ``gpu`` is the file of a GPU model (``h100_sxm``) or ``any``; ``hosts_percent`` of the hosts
     must meet every requirement; ``repeats`` is how often the collectives of a node are timed, each
     time in a run of its own; ``waivers`` are checks that a site may waive. ``engine`` times the
-    collectives of a node (``hwcheck.run.plan.ENGINES``). With ``exercise`` collectives on hosts
+    collectives of a node (``results.options.ENGINES``). With ``exercise`` collectives on hosts
     without GPUs count: the procedure is tried, no cluster is accepted.
     """
 

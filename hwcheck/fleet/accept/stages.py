@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hwcheck.contract.check import Check
-from hwcheck.results.multi_host import SCOPES
+from hwcheck.results.options import SCOPES
 
 STATE = "state"
 MACHINE = ("system", "board", "chassis", "cpu", "memory", "gpu", "psu")

@@ -33,9 +33,9 @@ from hwcheck.fleet.sweep.state import SweepState
 from hwcheck.fleet.sweep.watch import SchedulerWatch
 from hwcheck.inventory.inventory import Host
 from hwcheck.results.multi_host import read_multi_host
+from hwcheck.results.options import Options
 from hwcheck.results.run_folder import OUT_OF_TIME, read_run
 from hwcheck.run.measure import Display, RunLimits, VisitTurn, connector_of, measure
-from hwcheck.run.options import Options
 from hwcheck.run.plan import Plan, make_plan
 from hwcheck.scheduler.actions import all_states
 

@@ -18,7 +18,7 @@ from hwcheck.fleet.sweep.plans import LevelPlan, level_plans, shortfall
 from hwcheck.fleet.sweep.state import key_of, read_state
 from hwcheck.fleet.sweep.visits import PastVisit, Runs, read_runs
 from hwcheck.inventory.inventory import Cluster
-from hwcheck.run.options import Options
+from hwcheck.results.options import Options
 from hwcheck.scheduler.actions import all_states
 
 WHAT = "sweep run of "

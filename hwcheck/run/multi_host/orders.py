@@ -11,6 +11,7 @@ from hwcheck.contract.collective_spec import CollectiveSpec
 from hwcheck.contract.reasons import SILENT, Reason
 from hwcheck.node.collective.timing import quantile
 from hwcheck.results.multi_host import MultiHostRun, MultiHostTiming, Suspect, left_over_by_host
+from hwcheck.results.options import MultiHostOptions
 from hwcheck.results.transport import alike
 from hwcheck.run.multi_host import blame
 
@@ -57,32 +58,17 @@ GLOO = Sizing((MIB,), (MIB,), floor_gbps=0.004, start_s=30.0)
 """gloo over the CPUs is an exercise: small, so that it costs little."""
 
 
-@dataclass(frozen=True)
-class MultiHostOptions:
-    """What the operator asks of runs over hosts; what is empty or None is left to the backend.
-
-    ``sizes`` are bytes, as nccl-tests prints them; pairs take the largest. ``leg`` is ``site``,
-    ``default``, or empty for the first where a host has NCCL settings.
-    """
-
-    collectives: tuple[str, ...] = ("all_reduce",)
-    sizes: tuple[int, ...] = ()
-    iterations: int | None = None
-    warmups: int | None = None
-    dtype: str = "float"
-    leg: str = ""
-
-    def sizing(self, usual: Sizing) -> Sizing:
-        """Return a backend's sizing with what is asked in it."""
-        return replace(
-            usual,
-            pair_sizes=self.sizes[-1:] or usual.pair_sizes,
-            whole_sizes=self.sizes or usual.whole_sizes,
-            iterations=usual.iterations if self.iterations is None else self.iterations,
-            warmups=usual.warmups if self.warmups is None else self.warmups,
-            dtype=self.dtype,
-            leg=self.leg or usual.leg,
-        )
+def sizing_of(options: MultiHostOptions, usual: Sizing) -> Sizing:
+    """Return a backend's sizing with what is asked in it."""
+    return replace(
+        usual,
+        pair_sizes=options.sizes[-1:] or usual.pair_sizes,
+        whole_sizes=options.sizes or usual.whole_sizes,
+        iterations=usual.iterations if options.iterations is None else options.iterations,
+        warmups=usual.warmups if options.warmups is None else options.warmups,
+        dtype=options.dtype,
+        leg=options.leg or usual.leg,
+    )
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,10 @@ from hwcheck.results.multi_host import (
     Suspect,
     fabric_between,
 )
+from hwcheck.results.options import MultiHostOptions
 from hwcheck.results.transport import socket_warnings
 from hwcheck.run.multi_host.bisection import bisect
-from hwcheck.run.multi_host.orders import GLOO, NCCL, MultiHostOptions, Sizing
+from hwcheck.run.multi_host.orders import GLOO, NCCL, Sizing, sizing_of
 from hwcheck.run.multi_host.pair_matrix import standouts
 from hwcheck.run.multi_host.participants import Participants, RunStoppedError
 from hwcheck.run.multi_host.record_writer import RecordWriter
@@ -65,7 +66,7 @@ class ScopeRunner:
             elif ready.address.startswith("127.") and len(participants.ready) > 1:
                 participants.absent[name] = LOOPBACK
         options = options or MultiHostOptions()
-        usual = options.sizing(sizing or (NCCL if self._gpus else GLOO))
+        usual = sizing_of(options, sizing or (NCCL if self._gpus else GLOO))
         leg = leg_of(options, participants.ready)
         self._sizings = [replace(usual, collective=each, leg=leg) for each in options.collectives]
         self._sizing = self._sizings[0]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hwcheck.contract.collective_spec import SITE, SYSTEM_CONF
-from hwcheck.run.multi_host.orders import MultiHostOptions, Ready
+from hwcheck.results.options import MultiHostOptions
+from hwcheck.run.multi_host.orders import Ready
 
 DEFAULT = "default"
 MULTI_HOST_LEGS = (SITE, DEFAULT)

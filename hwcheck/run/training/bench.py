@@ -11,6 +11,7 @@ from pathlib import Path
 from hwcheck.contract.reasons import Reason
 from hwcheck.fold import fold
 from hwcheck.node.training.strategies import CONTROLS, load
+from hwcheck.results.options import TrainingOptions
 from hwcheck.results.training import (
     TOLERANCES,
     TrainingRecord,
@@ -20,8 +21,9 @@ from hwcheck.results.training import (
 )
 from hwcheck.run.multi_host.participants import Participants, RunStoppedError
 from hwcheck.run.multi_host.scope_runner import LOOPBACK, NO_GPU
-from hwcheck.run.training.options import CPU_RANKS, SINGLE, TrainingOptions
 from hwcheck.run.training.orders import (
+    CPU_RANKS,
+    SINGLE,
     TrainingCase,
     compared,
     merged,

@@ -11,12 +11,24 @@ from hwcheck.contract.reasons import Reason
 from hwcheck.node.training.order import TrainingOrder
 from hwcheck.node.training.strategies import load
 from hwcheck.results.multi_host import left_over_by_host
+from hwcheck.results.options import TrainingOptions
 from hwcheck.results.training import GpuAtWork, TrainingRun
 from hwcheck.results.transport import alike
 from hwcheck.run.multi_host.blame import without_echoes
 from hwcheck.run.multi_host.orders import Ready
-from hwcheck.run.training.options import LEGS, MOST_CPU_RANKS, SINGLE, TrainingOptions
 
+LEGS: Mapping[str, Mapping[str, str]] = {
+    "default": {},
+    "p2p_off": {"NCCL_P2P_DISABLE": "1", "NCCL_NVLS_ENABLE": "0"},
+    "net": {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_NVLS_ENABLE": "0"},
+}
+"""The legs of a step, as those of the collectives. NCCL_P2P_DISABLE alone leaves NVLS on
+(``collective.proof``)."""
+
+CPU_RANKS = 2
+MOST_CPU_RANKS = 64
+"""On a host without a GPU nothing else bounds how many processes start there."""
+SINGLE = "single"
 DEADLINE_S = 7200.0
 RANK = re.compile(r"rank (\d{1,6}): ")
 

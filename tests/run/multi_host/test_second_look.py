@@ -9,7 +9,8 @@ import pytest
 
 from hwcheck.judge.multi_host import findings_about
 from hwcheck.results.multi_host import MultiHostRecord, read_multi_host
-from hwcheck.run.multi_host.orders import MultiHostOptions, Ready
+from hwcheck.results.options import MultiHostOptions
+from hwcheck.run.multi_host.orders import Ready
 from hwcheck.run.multi_host.scope_runner import MOST_HINTED, ScopeRunner
 from tests.run.multi_host.answering import AnsweringMembers, Say, hung, well
 from tests.run.multi_host.planted import names

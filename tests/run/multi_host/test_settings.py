@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from hwcheck.report.multi_host import multi_host_view
-from hwcheck.run.multi_host.orders import MultiHostOptions, Ready
+from hwcheck.results.options import MultiHostOptions
+from hwcheck.run.multi_host.orders import Ready
 from hwcheck.run.multi_host.settings import in_force, leg_of
 from tests.run.multi_host.answering import well
 from tests.run.multi_host.test_second_look import session

@@ -11,11 +11,11 @@ import pytest
 
 from hwcheck.contract.model_shape import MODELS
 from hwcheck.contract.reasons import Reason
+from hwcheck.results.options import TrainingOptions
 from hwcheck.results.training import TrainingRecord, read_training
 from hwcheck.run.multi_host.orders import Ready
 from hwcheck.run.multi_host.participants import RunStoppedError
 from hwcheck.run.training.bench import Bench, Recorder, bench, fit_together
-from hwcheck.run.training.options import TrainingOptions
 from tests.run.training.test_orders import answer
 
 Script = Callable[[Mapping[str, Any]], dict[str, Any]]

@@ -9,9 +9,9 @@ import pytest
 from hwcheck.contract.model_shape import MODELS
 from hwcheck.contract.reasons import Reason
 from hwcheck.node.training.order import TrainingOrder
+from hwcheck.results.options import TrainingOptions
 from hwcheck.results.training import TrainingRun
 from hwcheck.run.multi_host.orders import Ready
-from hwcheck.run.training.options import TrainingOptions
 from hwcheck.run.training.orders import (
     TrainingCase,
     compared,

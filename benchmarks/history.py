@@ -40,7 +40,7 @@ MOST_SHOWN = 100
 QUERIES = {
     "hosts": """
         SELECT {run} AS run, {started} AS started, {started} AS finished, false AS interrupted,
-          'quick' AS profile, 'cluster.yml' AS inventory, '0.1.0' AS version,
+          'quick' AS profile, '' AS options, 'cluster.yml' AS inventory, '0.1.0' AS version,
           'warn' AS run_outcome, host, '10.0.0.1' AS address, 'reported' AS state,
           CASE WHEN random() < 0.01 THEN 'fail' WHEN random() < 0.02 THEN 'warn' ELSE 'pass' END
             AS outcome,

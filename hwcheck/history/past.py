@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -15,7 +16,7 @@ from hwcheck.history.events import ALWAYS, Name, gpus_of
 from hwcheck.history.rows import SECOND_VISIT
 from hwcheck.history.views import History
 from hwcheck.judge.legs import LEAST_BYTES, PLAUSIBLE_BUSBW_GBPS
-from hwcheck.judge.past import Past, PastRun, PastSeries, Setup, Setups, held
+from hwcheck.judge.past import Past, PastRun, PastSeries, Setup, Setups, asked_of, held
 from hwcheck.judge.units import UNITS
 
 T = TypeVar("T")
@@ -29,6 +30,7 @@ WITH names AS (
   SELECT unnest($1) AS now, unnest($2) AS called, unnest($3) AS since, unnest($4) AS until
 )
 SELECT now, host, run, started, coalesce(profile, '') AS profile,
+  coalesce(nullif(options, ''), '{}') AS options,
   coalesce(driver, '') AS driver, coalesce(torch, '') AS torch,
   dense_rank() OVER (ORDER BY now)::INTEGER - 1 AS place,
   dense_rank() OVER (ORDER BY started, run)::INTEGER - 1 AS col,
@@ -79,7 +81,8 @@ def past_of(
         return None
     history.rows(VISITS, [*map(list, zip(*names, strict=True)), started])
     runs = history.rows(
-        "SELECT run, started, any_value(profile) FROM visits GROUP BY ALL ORDER BY started, run"
+        "SELECT run, started, any_value(profile), any_value(options) FROM visits GROUP BY ALL "
+        "ORDER BY started, run"
     )
     hosts = [host for (host,) in history.rows("SELECT DISTINCT now FROM visits ORDER BY now")]
     history.rows(KINDS, list(map(list, zip(*_held(checks), strict=True))))
@@ -125,7 +128,10 @@ def past_of(
         values[row_of[of], col] = figures["value"]
         setup_of[row_of[of], col] = setup_codes[under]
     return Past(
-        tuple(PastRun(run, f"{began:%Y-%m-%dT%H:%M:%SZ}", profile) for run, began, profile in runs),
+        tuple(
+            PastRun(run, f"{began:%Y-%m-%dT%H:%M:%SZ}", profile, asked_of(json.loads(options)))
+            for run, began, profile, options in runs
+        ),
         tuple(of_row),
         tuple(setups),
         values,

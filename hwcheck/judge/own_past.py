@@ -88,13 +88,13 @@ def judge_own_past(
 def _up_to_now(now: Past, past: Past) -> Past:
     """Return what was measured now and of that alone what went before; the last column is now.
 
-    Runs of another profile are left out.
+    Runs of another profile, or that were asked otherwise, are left out.
     """
     run = now.runs[0]
     earlier = [
         place
         for place, old in enumerate(past.runs)
-        if start_s(old) < start_s(run) and old.profile in ("", run.profile)
+        if start_s(old) < start_s(run) and old.is_like(run)
     ]
     earlier = earlier[-(MOST_RUNS - 1) :]
     rows = {of: row for row, of in enumerate(past.series)}

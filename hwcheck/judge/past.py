@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,16 +24,38 @@ from hwcheck.judge.legs import LEAST_BYTES, PLAUSIBLE_BUSBW_GBPS, is_clean
 from hwcheck.judge.readings import implausible
 from hwcheck.results.run_folder import HostRecord, Run
 
+GOES_BY = (
+    *("duration_s", "load_dtype", "engine", "force"),
+    *("timing.iterations", "timing.warmups", "timing.dtype"),
+)
+"""Options that figures go by: how long GPUs are loaded and with what, what times collectives and
+how, and whether a job may have had a part of the node."""
+
 
 class PastRun(NamedTuple):
-    """A run: its folder's name, when it began (UTC, ISO 8601), and its profile, where it is known.
+    """A run: its folder's name, when it began (UTC, ISO 8601), its profile, and how it was asked.
 
-    Under another profile GPUs are loaded for another time, and get as hot as that.
+    Under another profile GPUs are loaded for another time, and get as hot as that. ``asked`` are
+    the options of ``GOES_BY`` in one text. Each is empty where it is not known.
     """
 
     id: str
     started: str
     profile: str = ""
+    asked: str = ""
+
+    def is_like(self, other: PastRun) -> bool:
+        """Whether the figures of both can be held against each other, as far as it is known."""
+        return self.profile in ("", other.profile) and (
+            not (self.asked and other.asked) or self.asked == other.asked
+        )
+
+
+def asked_of(options: Mapping[str, Any]) -> str:
+    """Return what ``PastRun.asked`` is of the options in a run.json; empty of a former run's."""
+    flat = {**options, **{f"timing.{name}": of for name, of in options.get("timing", {}).items()}}
+    words = [f"{name} {flat[name]}" for name in GOES_BY if name in flat]
+    return ", ".join(words)
 
 
 class PastSeries(NamedTuple):
@@ -109,7 +131,12 @@ def figures(run: Run, checks: Mapping[str, Check]) -> Past:
             values.append(value)
             setup_of.append(setups.setdefault(setup, len(setups)))
     return Past(
-        (PastRun(run.meta.id, run.meta.started, run.meta.profile),),
+        (
+            PastRun(
+                *(run.meta.id, run.meta.started, run.meta.profile),
+                asked=asked_of(run.meta.options),
+            ),
+        ),
         tuple(series),
         tuple(setups),
         np.array(values, np.float64).reshape(-1, 1),

@@ -33,7 +33,8 @@ from hwcheck.results.series import VisitSeries
 from hwcheck.results.site_limits import SiteLimits
 from hwcheck.results.waivers import Waiver
 
-FORMAT = 1
+FORMAT = 2
+"""Of ``run.json``. In 1 what was asked stood beside the rest, and a reason was a text alone."""
 
 HOST_STATES = ("reported", "partial", "unreachable", "invalid", "lost", "not_visited")
 """reported: a whole report. partial: some results, then the connection or the time ran out.

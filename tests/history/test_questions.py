@@ -312,9 +312,16 @@ def test_the_past_has_profiles_and_no_impossible_reading(tmp_path: Path) -> None
     nights = [hot(61.0), hot(9999.0), hot(330.0, "K"), hot(74.0), hot(61.0)]
     for night, record in enumerate(nights):
         profile = "standard" if night == 3 else "quick"
-        write_night(tmp_path, night, record, profile=profile)
+        asked = (
+            Options(profile=profile, force=night == 2, duration_s=20.0, timeout_s=60.0)
+            if night
+            else None
+        )
+        write_night(tmp_path, night, record, profile=profile, options=asked)
     past = assert_past_is_that_of_the_runs(tmp_path)
     assert [run.profile for run in past.runs] == ["quick", "quick", "quick", "standard"]
+    assert ["force True" in run.asked for run in past.runs] == [False, False, True, False]
+    assert [bool(run.asked) for run in past.runs] == [False, True, True, True]
     (row,) = (row for row, of in enumerate(past.series) if of.check == "temperature_under_load")
     assert [None if np.isnan(value) else value for value in past.values[row]] == [
         *(61.0, None, None, 74.0)

@@ -560,3 +560,31 @@ def test_legs_that_are_no_measurement_are_no_past() -> None:
     gloo = leg("net", 1.8, ranks=GPUS, backend="gloo", exercise=True, library="gloo")
     past = figures(run_of_night(0, [node(reduce_result([hung, small, gloo]))]), shipped().checks)
     assert past.series == ()
+
+
+USUAL = {"duration_s": 20.0, "load_dtype": "auto", "engine": "torch", "force": False}
+
+
+@pytest.mark.parametrize(
+    ("usual", "tonight", "held"),
+    [
+        (USUAL, USUAL, True),
+        (USUAL, {**USUAL, "force": True}, False),
+        (USUAL, {**USUAL, "duration_s": 3600.0}, False),
+        (USUAL, {**USUAL, "load_dtype": "fp32"}, False),
+        (USUAL, {**USUAL, "engine": "nccl-tests"}, False),
+        (USUAL, {**USUAL, "forks": 8}, True),
+        ({}, {**USUAL, "force": True}, True),  # former runs do not say how they were asked
+    ],
+)
+def test_a_run_is_held_against_those_that_were_asked_alike(
+    usual: dict[str, Any], tonight: dict[str, Any], held: bool
+) -> None:
+    runs = []
+    for night in range(24):
+        measured = run_of_night(night, [tflops(600.0 if night < 20 else 500.0)])
+        options = usual if night < 20 else tonight
+        runs.append(replace(measured, meta=replace(measured.meta, options=options)))
+    past = joined(figures(of_night, shipped().checks) for of_night in runs[:-1])
+    findings = judge(runs[-1], shipped(), past=past).findings
+    assert any(finding.basis == OWN_PAST for finding in findings) is held

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from hwcheck import checks
 from hwcheck.cli.command import command, fab_task, option
 from hwcheck.cli.dataset import format_flag, history_of, runs_flag, write_picture
 from hwcheck.cli.output import emit, rendered
+from hwcheck.cli.site_option import all_checks, site_flag, with_site
 from hwcheck.cli.values import Folder, OneOf
 from hwcheck.errors import UsageError
 from hwcheck.history.compare import compare as compare_runs
@@ -19,6 +20,9 @@ from hwcheck.history.views import History
 from hwcheck.report.history import FORMATS, answer_text, comparison_answer, comparison_text
 from hwcheck.results.folders import named_folder
 from hwcheck.text import line
+
+if TYPE_CHECKING:
+    from hwcheck.site.additions import Additions
 
 __getattr__ = fab_task(__name__)
 
@@ -51,21 +55,32 @@ PAGE = ".html"
     help="draw it: FILE.html",
 )
 @runs_flag
+@site_flag("folder of a site's checks, which say what of their metrics is compared")
+@with_site
 def cli(
-    *, run: str, later: str | None, last: str | None, format_: str, output: str, runs: str
+    *,
+    run: str,
+    later: str | None,
+    last: str | None,
+    format_: str,
+    output: str,
+    runs: str,
+    site: str | None,  # noqa: ARG001 - with_site takes it
+    additions: Additions | None,
 ) -> None:
     """Say what changed between two runs: outcomes, GPUs, versions, settings, figures."""
     if output and Path(output).suffix != PAGE:
         raise UsageError(f"--output {output}: it draws {PAGE}; end the name so")
     if bool(later) == bool(last):
         raise UsageError("compare: name two runs, or one run and --last green")
+    every = all_checks(additions)
     two = (Path(run).name, Path(later).name) if later else ()
     with history_of(runs, only=two) as past:
         first = run_named(past, run)
         compared = (
-            compare_runs(past, first, run_named(past, later), checks.load())
+            compare_runs(past, first, run_named(past, later), every)
             if later
-            else compare_last_green(past, first, checks.load())
+            else compare_last_green(past, first, every)
         )
     if output:
         from hwcheck.report.comparison import comparison_html  # not above: Jinja is for pages

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hwcheck import checks
+from hwcheck.contract.check import Check
 from hwcheck.contract.wire import COLLECTIVES, to_dict
 from hwcheck.history.views import History
 from hwcheck.judge.records import MULTI_HOST
@@ -18,7 +18,8 @@ from hwcheck.results.run_folder import read_meta
 from hwcheck.text import binary_size, length, line
 
 FIGURES, ALL, OF_NO_SIZE = "figures", "figures and texts", "figures of no size"
-"""What of a check depends on an option. Counts do not: of a wrong sum one is too many."""
+"""What of a check depends on an option: its figures, and what is counted as it happens, of which a
+longer load sees more. Other counts do not: of a wrong product one is too many."""
 
 LOAD, TIMED, TOGETHER = "load", "timed", "together"
 DEPENDING: Mapping[str, Mapping[str, str]] = {
@@ -61,10 +62,10 @@ class AskedDifference:
         """The option, as people read it."""
         return self.option.removesuffix("_s")
 
-    def unlike(self) -> Iterator[tuple[str, str]]:
-        """Yield each check of which something depends on the option, and what does."""
+    def unlike(self, checks: Mapping[str, Check]) -> Iterator[tuple[str, str]]:
+        """Yield each of these checks of which something depends on the option, and what does."""
         for kind, what in DEPENDING[self.option].items():
-            for check in _checks(kind):
+            for check in _names(kind, checks):
                 yield check, what
 
 
@@ -94,13 +95,12 @@ def asked_differently(
     )
 
 
-def _checks(kind: str) -> tuple[str, ...]:
+def _names(kind: str, checks: Mapping[str, Check]) -> tuple[str, ...]:
     if kind == TIMED:
         return COLLECTIVES
     if kind == TOGETHER:
         return (MULTI_HOST,)
-    registry = checks.load()
-    return tuple(name for name in registry if registry[name].load and name not in COLLECTIVES)
+    return tuple(name for name in checks if checks[name].load and name not in COLLECTIVES)
 
 
 def _word(option: str, value: Any) -> str:

@@ -12,7 +12,7 @@ from hwcheck.history.asked import ALL, OF_NO_SIZE, AskedDifference, asked_differ
 from hwcheck.history.dataset import EXERCISE
 from hwcheck.history.events import NAMED, renamed, stays
 from hwcheck.history.views import History
-from hwcheck.judge.units import UNITS
+from hwcheck.judge.units import COUNTER, UNITS
 from hwcheck.text import binary_size, count, line, quantity
 
 KINDS = ("option", "outcome", "name", "GPU", "version", "setting", "count", "figure")
@@ -22,6 +22,7 @@ LEAST_CHANGES = {unit.name: unit.least_change for unit in UNITS.values() if unit
 """By unit: what has changed by less has not changed, however small its spread."""
 RATIOS = tuple(unit.name for unit in UNITS.values() if unit.is_ratio)
 COUNTS = tuple(unit.name for unit in UNITS.values() if unit.is_count)
+COUNTED_AS_IT_HAPPENS = tuple(name for name, unit in UNITS.items() if unit.peers is COUNTER)
 SPREADS = 3.0
 """What differs by more than so many spreads has changed: of a leg the inter-quartile range of its
 iterations or what its passes lie apart, of what many hosts have the median absolute deviation of
@@ -143,7 +144,7 @@ def _compared(
         (host, *depending)
         for host, differences in asked.items()
         for difference in differences
-        for depending in difference.unlike()
+        for depending in difference.unlike(checks)
     ]
     changes = [
         *_of_hosts(history, of),
@@ -230,7 +231,8 @@ def _not_compared(checks: Mapping[str, Check]) -> tuple[tuple[str, str], ...]:
 
 UNLIKE = f"""EXISTS (
   SELECT 1 FROM unlike WHERE unlike.host = a.host AND unlike.check_id = a.check_id AND (
-    (a.unit IN {tuple(LEAST_CHANGES)} AND (what <> '{OF_NO_SIZE}' OR a.size_bytes IS NULL))
+    (a.unit IN {(*LEAST_CHANGES, *COUNTED_AS_IT_HAPPENS)}
+      AND (what <> '{OF_NO_SIZE}' OR a.size_bytes IS NULL))
     OR (a.unit = '' AND what = '{ALL}')))"""
 """What depends on an option that the runs differ in is no change of the node."""
 

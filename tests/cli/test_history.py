@@ -6,12 +6,15 @@ import csv
 import io
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hwcheck.cli.program import run
-from tests.history.conftest import NIGHTS, SWAP, planted, run_id
+from hwcheck.contract.wire import CheckResult, Sample
+from tests import factories
+from tests.history.conftest import NIGHTS, SWAP, planted, run_id, write_night
 
 __all__ = ["planted"]
 
@@ -212,3 +215,39 @@ def test_names_of_runs_and_hosts_stay_whole_in_80_columns(
     names = [row.split()[0] for row in out.splitlines()]
     assert names == ["Host", "node01", "node02", "node03", "node04"]  # a line each: grep has all
     assert "passed" in out
+
+
+SITE_CHECK = '''\
+from hwcheck.contract.check import BY_USE, Metric, Remedy, check
+from hwcheck.contract.wire import Sample
+
+
+@check(
+    metrics=[Metric("room_gib", "GiB", "room for checkpoints", varies={varies})],
+    remedy=Remedy("full", "delete some", "df"),
+    gpu=False,
+)
+def room(node):
+    """Read how much room there is."""
+    yield Sample("room_gib", 1.0, "GiB")
+'''
+
+
+@pytest.mark.parametrize(("varies", "changes"), [("None", 1), ("BY_USE", 0)])
+def test_a_site_says_what_of_its_metrics_is_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], varies: str, changes: int
+) -> None:
+    site = tmp_path / "hwcheck" / "checks"
+    site.mkdir(parents=True)
+    (site / "room.py").write_text(SITE_CHECK.format(varies=varies))
+    for night, room_gib in enumerate((100.0, 50.0)):
+        sample = Sample("room_gib", room_gib, "GiB")
+        host = factories.gpu_host("node01")
+        assert host.report
+        answers = (*host.report.results, CheckResult("room", "done", samples=(sample,)))
+        write_night(
+            tmp_path / "runs", night, replace(host, report=replace(host.report, results=answers))
+        )
+    two = [run_id(0), run_id(1), "--runs", str(tmp_path / "runs")]
+    code, out, _ = typed(capsys, "compare", *two, "--site", str(site.parent))
+    assert (code, out.count("room.room_gib")) == (0, changes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from hwcheck.cli.command import Actions, command, ended, free_words
+from hwcheck.cli.command import Actions, command, ended, parts
 from hwcheck.cli.root import load
 
 ANSIBLE = {
@@ -60,7 +60,8 @@ def test_letters_of_nccl_tests_are_there_where_ansible_has_no_such_letter() -> N
     ],
 )
 def test_the_words_that_are_neither_flag_nor_value(words: str, free: list[int]) -> None:
-    assert [*free_words(named("validate").params, words.split())] == free
+    places = parts(named("validate").params, words.split())
+    assert [place for place, flag in places if not flag] == free
 
 
 def test_a_fault_of_ours_is_no_failure_of_a_host(capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,6 +36,7 @@ class Option(click.Option):
         self.section = section
         self.takes_value = not self.is_flag
         self.may_lack_value = self.takes_value and "flag_value" in attributes
+        self.may_be_empty = not self.may_lack_value and attributes.get("default") is None
 
     @property
     def flag(self) -> str:
@@ -61,6 +62,19 @@ class Option(click.Option):
         if self.takes_value and isinstance(values, list) and not self.multiple:
             opts = {**opts, self.name: values[-1]}
         return super().consume_value(ctx, opts)
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """Return the value as its type has it. Raises click's BadParameter, and UsageError.
+
+        Where no text is the default an empty one, as of an unset variable, is that; a type for
+        which it would be another thing than left out raises UsageError.
+        """
+        try:
+            return super().type_cast_value(ctx, value)
+        except click.BadParameter:
+            if value == "" and self.may_be_empty:
+                return None
+            raise
 
 
 class Word(click.Argument):
@@ -178,7 +192,7 @@ class Command(click.Command):
     def extent(self, words: Sequence[str], names: Sequence[str]) -> int:
         """Return how many of these words are its own; the rest are those of the next command.
 
-        Of the words that may be left out the first of ``names`` is none.
+        Of the words that may be left out the first of ``names`` is none, unless ``--`` is before.
         """
         left = [param for param in self.params if isinstance(param, click.Argument)]
         for place, name in parts(self.params, words):
@@ -188,7 +202,8 @@ class Command(click.Command):
                 ]
                 continue
             wanted = any(argument.required for argument in left)
-            if not left or (words[place] in names and not wanted):
+            of_next = words[place] in names and not wanted and "--" not in words[:place]
+            if not left or of_next:
                 return place
             if left[0].nargs > 0:
                 left.pop(0)
@@ -264,9 +279,13 @@ class Actions(Command, click.Group):
 
     def extent(self, words: Sequence[str], names: Sequence[str]) -> int:
         """Return how many of these words are its own."""
+        more = len(words)
         words = self.with_action(words)
+        more -= len(words)  # where --action stands, or no action
         action = self.commands.get(words[0]) if words else None
-        return 1 + action.extent(words[1:], names) if isinstance(action, Command) else len(words)
+        if not isinstance(action, Command):
+            return len(words)
+        return more + 1 + action.extent(words[1:], names)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> Any:
         """Return the actions, and the options of the one that may be left out."""
@@ -391,6 +410,8 @@ def _no_such_option(name: str, path: str, ctx: click.Context | None) -> str:
         return f"{path}: action is missing; {path} --help says what it takes"
     siblings = ctx.parent.command if ctx.parent else None
     if isinstance(siblings, Actions):
+        if name == ACTION.flag:
+            return f"{path}: {name} names an action as well; name one"
         others = [
             action
             for action, sibling in siblings.commands.items()

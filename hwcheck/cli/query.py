@@ -15,7 +15,7 @@ __getattr__ = fab_task(__name__)
     "query",
     examples=(
         'hwcheck query "SELECT * FROM runs ORDER BY started DESC LIMIT 5"',
-        "hwcheck query \"SELECT host, outcome FROM hosts WHERE outcome = 'fail'\" --format csv",
+        "hwcheck query \"SELECT host FROM hosts WHERE outcome = 'fail'\" --format csv",
         'hwcheck query "SELECT cause, count(*) FROM causes GROUP BY ALL" --format json',
     ),
 )

@@ -279,13 +279,12 @@ class Actions(Command, click.Group):
 
     def extent(self, words: Sequence[str], names: Sequence[str]) -> int:
         """Return how many of these words are its own."""
-        more = len(words)
-        words = self.with_action(words)
-        more -= len(words)  # where --action stands, or no action
-        action = self.commands.get(words[0]) if words else None
+        found = self.with_action(words)
+        action = self.commands.get(found[0]) if found else None
         if not isinstance(action, Command):
             return len(words)
-        return more + 1 + action.extent(words[1:], names)
+        more = len(words) - len(found)  # where --action stands, or no action
+        return more + 1 + action.extent(found[1:], names)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> Any:
         """Return the actions, and the options of the one that may be left out."""
@@ -410,7 +409,7 @@ def _no_such_option(name: str, path: str, ctx: click.Context | None) -> str:
         return f"{path}: action is missing; {path} --help says what it takes"
     siblings = ctx.parent.command if ctx.parent else None
     if isinstance(siblings, Actions):
-        if name == ACTION.flag:
+        if name == ACTION.flag and siblings.commands:  # hwcheck itself has its own by their names
             return f"{path}: {name} names an action as well; name one"
         others = [
             action

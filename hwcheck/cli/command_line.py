@@ -7,7 +7,7 @@ one's own puts them, or some, into a collection of its own.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -103,7 +103,7 @@ class CommandTask(Task):  # type: ignore[misc]
             if action:
                 raise TypeError(f"{self.name}: action is given twice: {said[0]}, {action}")
             action, *said = said
-        self.refuse_more_words(action, said)
+        self.refuse_more_words(action, said, values)
         words = [action] if action else []
         for param in self.params():
             value = values.pop(_name(param), None)
@@ -116,11 +116,19 @@ class CommandTask(Task):  # type: ignore[misc]
             raise TypeError(f"{self.name}: no such argument: {', '.join(values)}")
         return [*words, "--", *said] if said else words
 
-    def refuse_more_words(self, action: str | None, said: Sequence[str]) -> None:
-        """Refuse more words than it takes: hwcheck would have them for the next command."""
+    def refuse_more_words(
+        self, action: str | None, said: Sequence[str], values: Mapping[str, Any]
+    ) -> None:
+        """Refuse more words than it takes: hwcheck would have them for the next command.
+
+        What is said by name has no place.
+        """
         named = [one for one in self.actions if not self.has_actions or one.name == action]
         for command in named:  # of an action that is not known hwcheck says so
-            most = sum(isinstance(param, click.Argument) for param in command.params)
+            most = sum(
+                isinstance(param, click.Argument) and param.name not in values
+                for param in command.params
+            )
             if len(said) > most:
                 more = ", ".join(said[most:])
                 raise TypeError(f"{self.name}: no argument has this place, name it: {more}")

@@ -97,7 +97,7 @@ NO_RUNS = "no such folder of runs: runs"
         ("compare --later B", 2, "compare: run is missing; compare --help says what it takes"),
         ("compare A B --run C", 2, "compare B: said by --run as well"),
         ("explain --path X", 2, "X: No such file or directory; name a log"),
-        ("checks --names power_cap --json", 0, '"id": "power_cap"'),
+        ("checks --names power_cap --json", 0, '"check": "power_cap"'),
         ("accept verify --file X", 2, "X: No such file"),
         ("sweep --action status --hosts n1", 1, "no sweep is under way"),
         ("sweep --hosts n1 --action=status", 1, "no sweep is under way"),

@@ -46,12 +46,13 @@ class Root(Actions):
         """
         if not words:
             return []
-        first, equals, named = words[0].partition("=")
-        if first in HELP_FLAGS and (named or len(words) > 1):
-            return [*([named] if equals else []), *words[1:], "--help"]
-        if first in LIST_FLAGS and len(words) > 1:
+        first, _, named = words[0].partition("=")
+        rest = [*([named] if named else []), *words[1:]]
+        if first in HELP_FLAGS:
+            return [*rest, "--help"]
+        if first in LIST_FLAGS and rest:
             more = "leave it out, or see --help"
-            raise UsageError(f"{first} {words[1]}: it lists all commands; {more}")
+            raise UsageError(f"{first} {rest[0]}: it lists all commands; {more}")
         return [*words]
 
 

@@ -224,7 +224,7 @@ archive_flag = option(
 @cli.command(
     "sign",
     examples=(
-        "hwcheck accept sign acceptance/20270131T120000Z-abcdef.tar.gz --key ~/.ssh/id_ed25519",
+        "hwcheck accept sign acceptance/record.tar.gz --key ~/.ssh/id_ed25519",
         "hwcheck accept sign record.tar.gz --key ~/.ssh/id_ed25519.pub",
         "hwcheck accept sign --file record.tar.gz --key acceptance_key",
     ),

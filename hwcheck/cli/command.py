@@ -36,6 +36,7 @@ class Option(click.Option):
         self.section = section
         self.takes_value = not self.is_flag
         self.may_lack_value = self.takes_value and "flag_value" in attributes
+        self.may_be_empty = not self.may_lack_value and attributes.get("default") is None
 
     @property
     def flag(self) -> str:
@@ -62,9 +63,59 @@ class Option(click.Option):
             opts = {**opts, self.name: values[-1]}
         return super().consume_value(ctx, opts)
 
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """Return the value as its type has it. Raises click's BadParameter, and UsageError.
+
+        Where no text is the default an empty one, as of an unset variable, is that; a type for
+        which it would be another thing than left out raises UsageError.
+        """
+        try:
+            return super().type_cast_value(ctx, value)
+        except click.BadParameter:
+            if value == "" and self.may_be_empty:
+                return None
+            raise
+
+
+class Word(click.Argument):
+    """A word that may be said by a flag of its name as well: ``report --run X``."""
+
+    @property
+    def flag(self) -> str:
+        """The flag."""
+        return f"--{self.name}"
+
+    def hidden_option(self) -> Option:
+        """Return the flag as an option, which no help lists and which hands nothing on."""
+        names = [self.flag, f"{self.name}_flag"]
+        return Option(names, metavar=self.name.upper(), hidden=True, expose_value=False)
+
+    def consume_value(self, ctx: click.Context, opts: Any) -> Any:
+        """Return the value, and where it comes from. Raises UsageError where it is said twice.
+
+        The words of the line are, in their order, those that no flag says.
+        """
+        words = [param for param in ctx.command.params if isinstance(param, Word)]
+        free = [opts[word.name] for word in words if isinstance(opts.get(word.name), str)]
+        by_flag = {word: opts.get(f"{word.name}_flag") for word in words}
+        found = {}
+        for word, texts in by_flag.items():
+            if texts:
+                found[word] = texts[-1]
+            elif free:
+                found[word] = free.pop(0)
+        if free and not ctx.resilient_parsing:
+            flags = " and ".join(word.flag for word, texts in by_flag.items() if texts)
+            raise UsageError(f"{path_of(ctx)} {free[0]}: said by {flags} as well; say it once")
+        rest = {name: value for name, value in opts.items() if name != self.name}
+        return super().consume_value(
+            ctx, {**rest, self.name: found[self]} if self in found else rest
+        )
+
 
 option = partial(click.option, cls=Option)
 flag = partial(click.option, cls=Option, is_flag=True)
+word = partial(click.argument, cls=Word)
 
 
 def together(*flags: Callable[..., Any]) -> Callable[..., Any]:
@@ -78,8 +129,11 @@ def together(*flags: Callable[..., Any]) -> Callable[..., Any]:
     return decorate
 
 
-def free_words(params: Sequence[click.Parameter], words: Sequence[str]) -> Iterator[int]:
-    """Yield the places of the words that are neither a flag nor the value of one."""
+def parts(params: Sequence[click.Parameter], words: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield the place of each word, less the values of flags, and the flag that it is.
+
+    The flag is without what follows its ``=``, and empty for a word that is none.
+    """
     options = {
         name: param
         for param in params
@@ -91,11 +145,12 @@ def free_words(params: Sequence[click.Parameter], words: Sequence[str]) -> Itera
         word = words[place]
         place += 1
         if word == "--":
-            yield from range(place, len(words))
+            yield from ((rest, "") for rest in range(place, len(words)))
             return
         if word == "-" or not word.startswith("-"):
-            yield place - 1
+            yield place - 1, ""
             continue
+        yield place - 1, word.partition("=")[0]
         takes = options.get(word)
         if not word.startswith("--"):  # -kb is -k -b, and -f8 is -f 8
             last = next((at for at, letter in enumerate(word) if f"-{letter}" in options), 0)
@@ -112,27 +167,46 @@ class Command(click.Command):
         attributes["add_help_option"] = False  # it has one of ours
         super().__init__(*args, **attributes)
         self.examples = examples
+        self.params += [word.hidden_option() for word in self.params if isinstance(word, Word)]
         self.params.append(help_flag())
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse its words. Raises click's UsageError, which knows where."""
         try:
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, self.with_long_flags(args))
         except click.UsageError as error:
             error.ctx = error.ctx or ctx
             raise
 
+    def with_long_flags(self, words: Sequence[str]) -> list[str]:
+        """Return the words with ``--hosts=X`` for ``-i=X``, which click would read as ``=X``."""
+        options = {
+            name: param for param in self.params if isinstance(param, Option) for name in param.opts
+        }
+        long = [*words]
+        for place, name in parts(self.params, words):
+            if len(name) == 2 and name in options and name != words[place]:
+                long[place] = options[name].flag + words[place][2:]
+        return long
+
     def extent(self, words: Sequence[str], names: Sequence[str]) -> int:
         """Return how many of these words are its own; the rest are those of the next command.
 
-        Of the words that may be left out the first of ``names`` is none.
+        Of the words that may be left out the first of ``names`` is none, unless ``--`` is before.
         """
-        arguments = [param for param in self.params if isinstance(param, click.Argument)]
-        wanted = sum(argument.required for argument in arguments)
-        most = len(words) if any(argument.nargs < 0 for argument in arguments) else len(arguments)
-        for count, place in enumerate(free_words(self.params, words)):
-            if count >= most or (count >= wanted and words[place] in names):
+        left = [param for param in self.params if isinstance(param, click.Argument)]
+        for place, name in parts(self.params, words):
+            if name:  # a word that it says is none of those that follow
+                left = [
+                    param for param in left if not (isinstance(param, Word) and param.flag == name)
+                ]
+                continue
+            wanted = any(argument.required for argument in left)
+            of_next = words[place] in names and not wanted and "--" not in words[:place]
+            if not left or of_next:
                 return place
+            if left[0].nargs > 0:
+                left.pop(0)
         return len(words)
 
     def get_short_help_str(self, limit: int = 0) -> str:  # noqa: ARG002
@@ -157,6 +231,10 @@ class Command(click.Command):
                 formatter.write("".join(f"  {example}\n" for example in self.examples))
 
 
+ACTION = Option(["--action"])
+"""What names the action of a command anywhere among its words."""
+
+
 class Actions(Command, click.Group):
     """A command with actions; ``usual`` is the one that is meant where none is named."""
 
@@ -179,20 +257,34 @@ class Actions(Command, click.Group):
         return [*self.commands]
 
     def with_action(self, words: Sequence[str]) -> list[str]:
-        """Return the words with the action first, wherever it stands, or left out."""
+        """Return the words with the action first, wherever it stands, or left out.
+
+        ``--action run`` names it as well. Raises UsageError where that lacks its value.
+        """
         if not words or not words[0].startswith("-") or words[0] in HELP_FLAGS:
             return [*words]
         params = [param for action in self.commands.values() for param in action.params]
-        for place in free_words(params, words):
-            if words[place] in self.commands:
-                return [words[place], *words[:place], *words[place + 1 :]]
+        for place, name in parts([*params, ACTION], words):
+            before, said, after = words[:place], words[place], words[place + 1 :]
+            if name == ACTION.flag:
+                _, equals, action = said.partition("=")
+                if not equals and not after:
+                    raise UsageError(f"{name}: its value is missing; say {name} ACTION")
+                return [action, *before, *after] if equals else [after[0], *before, *after[1:]]
+            if not name and said in self.commands:
+                return [said, *before, *after]
+            if not name:
+                break
         return [self.usual, *words] if self.usual else [*words]
 
     def extent(self, words: Sequence[str], names: Sequence[str]) -> int:
         """Return how many of these words are its own."""
-        words = self.with_action(words)
-        action = self.commands.get(words[0]) if words else None
-        return 1 + action.extent(words[1:], names) if isinstance(action, Command) else len(words)
+        found = self.with_action(words)
+        action = self.commands.get(found[0]) if found else None
+        if not isinstance(action, Command):
+            return len(words)
+        more = len(words) - len(found)  # where --action stands, or no action
+        return more + 1 + action.extent(found[1:], names)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> Any:
         """Return the actions, and the options of the one that may be left out."""
@@ -317,13 +409,17 @@ def _no_such_option(name: str, path: str, ctx: click.Context | None) -> str:
         return f"{path}: action is missing; {path} --help says what it takes"
     siblings = ctx.parent.command if ctx.parent else None
     if isinstance(siblings, Actions):
+        if name == ACTION.flag and siblings.commands:  # hwcheck itself has its own by their names
+            return f"{path}: {name} names an action as well; name one"
         others = [
             action
             for action, sibling in siblings.commands.items()
             if any(name in param.opts for param in sibling.params)
         ]
         if others:
-            return f"{name}: it goes with {siblings.name} {' and '.join(others)}"
+            *first, last = others
+            actions = f"{', '.join(first)} and {last}" if first else last
+            return f"{name}: it goes with {siblings.name} {actions}"
     names = [option for param in ctx.command.params for option in param.opts if option[:1] == "-"]
     return f"{name}: no such option of {path}; {nearest(name, names) or 'see --help'}"
 

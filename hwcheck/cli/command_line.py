@@ -7,7 +7,7 @@ one's own puts them, or some, into a collection of its own.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -16,7 +16,7 @@ import invoke
 from invoke import Argument, Collection, Context, Exit, Task
 from invoke.parser import ParserContext
 
-from hwcheck.cli.command import Actions, Option, ended
+from hwcheck.cli.command import Actions, Option, Word, ended
 from hwcheck.cli.flags import NOT_USED
 from hwcheck.cli.output import say
 from hwcheck.cli.root import COMMANDS, call, load
@@ -40,17 +40,20 @@ def task(name: str) -> CommandTask:
 
 
 class CommandTask(Task):  # type: ignore[misc]
-    """A task whose flags are those of a command, which is handed what they say, as words."""
+    """A task whose flags are those of a command, which is handed what they say, as words.
+
+    Who calls it may say the words of the command by position, the action first.
+    """
 
     def __init__(self, name: str) -> None:
         command = load(name)
         self.actions = [*command.commands.values()] if isinstance(command, Actions) else [command]
         self.has_actions = isinstance(command, Actions)
 
-        def body(ctx: Context, **values: Any) -> None:
+        def body(ctx: Context, *said: str, **values: Any) -> None:
             """Run it."""
-            code = ended(partial(self.say_what_is_not_used, ctx))
-            code = code or call([name, *self.words(values)])
+            words = self.words(said, values)
+            code = ended(partial(self.say_what_is_not_used, ctx)) or call([name, *words])
             if code:
                 raise Exit(code=code)
 
@@ -90,21 +93,45 @@ class CommandTask(Task):  # type: ignore[misc]
                 argument.last = next(flag for flag in arguments if flag.name == "last")
         return arguments
 
-    def words(self, values: dict[str, Any]) -> list[str]:
-        """Return what hwcheck would be typed with."""
-        words = [values.pop("action")] if values.get("action") else []
+    def words(self, said: Sequence[str], values: dict[str, Any]) -> list[str]:
+        """Return what hwcheck would be typed with, of what is said by position and by name.
+
+        Raises TypeError where one is not known, or said twice.
+        """
+        action = values.pop("action", None) if self.has_actions else None
+        if self.has_actions and said:
+            if action:
+                raise TypeError(f"{self.name}: action is given twice: {said[0]}, {action}")
+            action, *said = said
+        self.refuse_more_words(action, said, values)
+        words = [action] if action else []
         for param in self.params():
             value = values.pop(_name(param), None)
             if value is None or value is False or (value == "" and _name(param) == LATER):
                 continue
-            if not isinstance(param, Option):
-                words.append(str(value))
-                continue
             texts = value if isinstance(value, (list, tuple)) else [value]
-            words += [param.flag if text is True else f"{param.flag}={text}" for text in texts]
+            flag = param.flag if isinstance(param, (Option, Word)) else f"--{param.name}"
+            words += [flag if text is True else f"{flag}={text}" for text in texts]
         if values:
             raise TypeError(f"{self.name}: no such argument: {', '.join(values)}")
-        return words
+        return [*words, "--", *said] if said else words
+
+    def refuse_more_words(
+        self, action: str | None, said: Sequence[str], values: Mapping[str, Any]
+    ) -> None:
+        """Refuse more words than it takes: hwcheck would have them for the next command.
+
+        What is said by name has no place.
+        """
+        named = [one for one in self.actions if not self.has_actions or one.name == action]
+        for command in named:  # of an action that is not known hwcheck says so
+            most = sum(
+                isinstance(param, click.Argument) and param.name not in values
+                for param in command.params
+            )
+            if len(said) > most:
+                more = ", ".join(said[most:])
+                raise TypeError(f"{self.name}: no argument has this place, name it: {more}")
 
 
 class Later(Argument):  # type: ignore[misc]

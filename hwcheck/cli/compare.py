@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hwcheck.cli.command import command, fab_task, option
+from hwcheck.cli.command import command, fab_task, option, word
 from hwcheck.cli.dataset import format_flag, history_of, runs_flag, write_picture
 from hwcheck.cli.output import emit, rendered
 from hwcheck.cli.site_option import all_checks, site_flag, with_site
@@ -38,12 +38,12 @@ PAGE = ".html"
         "hwcheck compare runs/latest --last green --output drift.html",
     ),
 )
-@click.argument(
+@word(
     "run",
     type=Folder(),
     help="a run, by its folder or its folder's name; with --last the run that is compared",
 )
-@click.argument("later", type=Folder(), required=False, help="the run that is compared with it")
+@word("later", type=Folder(), required=False, help="the run that is compared with it")
 @option("--last", type=OneOf((GREEN,)), help="green: compare each host with its own last green run")
 @format_flag
 @option(

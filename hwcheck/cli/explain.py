@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from hwcheck.cli.command import command, fab_task, flag, option
+from hwcheck.cli.command import command, fab_task, flag, option, word
 from hwcheck.cli.output import emit, rendered
 from hwcheck.cli.values import split
 from hwcheck.contract.wire import LEG_NAMES
@@ -32,7 +32,7 @@ OTHER_LEGS = tuple(name for name in LEG_NAMES if name != "default")
         "hwcheck explain logs/ --json",
     ),
 )
-@click.argument(
+@word(
     "path",
     type=click.Path(),
     metavar="PATH",

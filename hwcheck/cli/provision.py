@@ -23,7 +23,7 @@ __getattr__ = fab_task(__name__)
     examples=(
         "hwcheck provision --hosts cluster.yml --check --diff",
         "hwcheck provision --hosts cluster.yml --tags nccl,rdma",
-        "hwcheck provision --hosts cluster.yml --limit node03 --extra-vars nccl_conf=absent",
+        "hwcheck provision --hosts cluster.yml --limit node03 -e nccl_conf=absent",
     ),
 )
 @playbook_flag

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import click
-
-from hwcheck.cli.command import command, fab_task
+from hwcheck.cli.command import command, fab_task, word
 from hwcheck.cli.dataset import format_flag, history_of, runs_flag
 from hwcheck.cli.output import emit, rendered
 from hwcheck.errors import UsageError
@@ -17,11 +15,11 @@ __getattr__ = fab_task(__name__)
     "query",
     examples=(
         'hwcheck query "SELECT * FROM runs ORDER BY started DESC LIMIT 5"',
-        "hwcheck query \"SELECT host, outcome FROM hosts WHERE outcome = 'fail'\" --format csv",
+        "hwcheck query \"SELECT host FROM hosts WHERE outcome = 'fail'\" --format csv",
         'hwcheck query "SELECT cause, count(*) FROM causes GROUP BY ALL" --format json',
     ),
 )
-@click.argument("sql", help="one SELECT over runs, hosts, gpus, samples, findings and causes")
+@word("sql", help="one SELECT over runs, hosts, gpus, samples, findings and causes")
 @format_flag
 @runs_flag
 def cli(*, sql: str, format_: str, runs: str) -> None:

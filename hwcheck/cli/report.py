@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from hwcheck.cli.command import command, end, fab_task, flag, option
+from hwcheck.cli.command import command, end, fab_task, flag, option, word
 from hwcheck.cli.flags import coverage_flag
 from hwcheck.cli.outcome import show
 from hwcheck.cli.site_option import site_flag, with_site
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
         "hwcheck report runs/latest --require-coverage 95 --out pages",
     ),
 )
-@click.argument("run", type=Folder(), help="the run folder (runs/latest: the one that ended last)")
+@word("run", type=Folder(), help="the run folder (runs/latest: the one that ended last)")
 @option(
     "--out",
     type=Folder("the run folder"),

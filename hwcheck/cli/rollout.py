@@ -52,7 +52,7 @@ FORMAT = 1
     examples=(
         "hwcheck rollout --hosts cluster.yml --batch 8",
         "hwcheck rollout --hosts cluster.yml --canary node07 --tags nccl",
-        "hwcheck rollout --hosts cluster.yml --drain slurm --max-drained 10% --drain-timeout 8h",
+        "hwcheck rollout -i cluster.yml --drain slurm --max-drained 10%",
     ),
 )
 @playbook_flag

@@ -14,6 +14,7 @@ from hwcheck import __version__
 from hwcheck.cli.command import HELP_FLAGS, Actions, Command, Option, context_of, ended, path_of
 from hwcheck.cli.output import emit, say
 from hwcheck.cli.values import OneOf
+from hwcheck.errors import UsageError
 from hwcheck.exit_codes import PASS
 
 COMMANDS = (
@@ -21,6 +22,7 @@ COMMANDS = (
     *("state", "provision", "rollout", "sweep", "accept", "train", "site"),
 )
 """Each is ``cli`` in a module of its name."""
+LIST_FLAGS = ("-l", "--list")
 COMPLETE = "_HWCHECK_COMPLETE"
 """The variable by which a shell asks for completion (click, Shell Completion)."""
 SHELLS = ("bash", "zsh", "fish")
@@ -38,9 +40,19 @@ class Root(Actions):
         return load(cmd_name) if cmd_name in COMMANDS else None
 
     def with_action(self, words: Sequence[str]) -> list[str]:
-        """Return the words; ``--help validate`` is ``validate --help``."""
-        if words and words[0] in HELP_FLAGS and len(words) > 1:
-            return [*words[1:], "--help"]
+        """Return the words; ``--help validate`` and ``--help=validate`` are ``validate --help``.
+
+        Raises UsageError for words after ``--list``, which takes none.
+        """
+        if not words:
+            return []
+        first, _, named = words[0].partition("=")
+        rest = [*([named] if named else []), *words[1:]]
+        if first in HELP_FLAGS:
+            return [*rest, "--help"]
+        if first in LIST_FLAGS and rest:
+            more = "leave it out, or see --help"
+            raise UsageError(f"{first} {rest[0]}: it lists all commands; {more}")
         return [*words]
 
 
@@ -134,7 +146,7 @@ hwcheck = Root(
             **_EARLY,
         ),
         Option(
-            ["-l", "--list"],
+            LIST_FLAGS,
             is_flag=True,
             callback=_printing(_listed),
             help="list the commands",

@@ -199,7 +199,7 @@ def status_action(
     "install",
     examples=(
         "hwcheck sweep install --hosts cluster.yml --dry-run",
-        "hwcheck sweep install --hosts cluster.yml --at 01:00 --randomize 90m --budget 3h",
+        "hwcheck sweep install -i cluster.yml --at 01:00 --randomize 90m --budget 3h",
         "hwcheck sweep install --hosts cluster.yml --level minutes --run-as hwcheck",
     ),
 )

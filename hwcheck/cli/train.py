@@ -48,7 +48,7 @@ def cli() -> None:
     "bench",
     examples=(
         "hwcheck train bench --hosts cluster.yml",
-        "hwcheck train bench --hosts cluster.yml --scope all --strategies ddp,zero3 --model mini",
+        "hwcheck train bench -i cluster.yml --scope all --strategies ddp,zero3",
         "hwcheck train bench --hosts cluster.yml --launcher slurm --ranks 4,8 --p2p net",
     ),
 )

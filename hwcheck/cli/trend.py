@@ -12,7 +12,7 @@ import click
 
 from hwcheck import checks
 from hwcheck.advise.catalogue import Catalogue
-from hwcheck.cli.command import command, fab_task, option
+from hwcheck.cli.command import command, fab_task, option, word
 from hwcheck.cli.dataset import history_of, runs_flag, since_flag, write_picture
 from hwcheck.cli.output import emit, rendered
 from hwcheck.cli.values import Size
@@ -37,7 +37,7 @@ __getattr__ = fab_task(__name__)
         "hwcheck trend power_limit_w --gpu 1650001023 --output power.html",
     ),
 )
-@click.argument("metric", help="a metric (busbw_gbps), or check and metric (all_reduce.busbw_gbps)")
+@word("metric", help="a metric (busbw_gbps), or check and metric (all_reduce.busbw_gbps)")
 @option("--host", metavar="HOST", help="of this host (default: all hosts, as a band)")
 @option("--gpu", metavar="SERIAL", help="of this GPU, by serial or UUID, wherever it sat")
 @option(

@@ -59,8 +59,8 @@ __getattr__ = fab_task(__name__)
     "validate",
     examples=(
         "hwcheck validate --hosts cluster.yml",
-        "hwcheck validate --hosts cluster.yml --limit h100 --profile burn_in --duration 8h",
-        "hwcheck validate --hosts cluster.yml --only all_reduce --legs default,p2p_off --dry-run",
+        "hwcheck validate -i cluster.yml -l h100 --profile burn_in --duration 8h",
+        "hwcheck validate -i cluster.yml --only all_reduce --legs default,net --dry-run",
     ),
 )
 @only_flag

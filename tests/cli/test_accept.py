@@ -74,7 +74,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("accept sign good.yml --key k", "no record that can be trusted"),
         ("accept sign a.tar.gz", "accept sign: name the key"),
         ("accept status --key k", "--key: it goes with accept sign"),
-        ("accept verify a.tar.gz --hosts n1", "--hosts: it goes with accept run and status"),
+        ("accept verify a.tar.gz --hosts n1", "--hosts: it goes with accept run, status, record"),
         ("accept --hosts n1 --forks 0", "--forks 0"),
         ("accept --hosts n1 --out=", "--out is empty"),
         ("accept golden", "acceptance: no acceptance has begun here"),

@@ -116,6 +116,14 @@ def test_the_commands_are_listed(capfd: pytest.CaptureFixture[str]) -> None:
     assert re.findall(r"^  ([a-z]+) ", listed, re.MULTILINE) == [*COMMANDS]
 
 
+@pytest.mark.parametrize("flag", ["-l", "--list"])
+def test_the_list_takes_no_word(flag: str, capfd: pytest.CaptureFixture[str]) -> None:
+    said = f"hwcheck: {flag} validate: it lists all commands; leave it out, or see --help\n"
+    for words in [flag, "validate"], [f"{flag}=validate"]:
+        assert call(words) == 2
+        assert capfd.readouterr() == ("", said)
+
+
 def helped(words: list[str], capfd: pytest.CaptureFixture[str]) -> str:
     assert call(words) == 0
     out, err = capfd.readouterr()
@@ -129,6 +137,7 @@ def test_every_command_and_action_has_help_with_three_examples(
 ) -> None:
     out = helped([name, "--help"], capfd)
     assert out == helped(["--help", name], capfd) == helped([name, "-h"], capfd)
+    assert out == helped([f"--help={name}"], capfd)
     command = load(name)
     if not isinstance(command, Actions):
         texts = {name: (out, command)}
@@ -146,6 +155,18 @@ def test_every_command_and_action_has_help_with_three_examples(
         assert all(f"  hwcheck {name} " in f"{example} " for example in examples), path
         assert not {" TEXT ", " STRING "} & {*re.findall(r" [A-Z]+ ", text)}, "says what a value is"
         assert each.help
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_line_of_a_help_is_wider_than_80_columns(
+    name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    command = load(name)
+    actions = [*command.commands] if isinstance(command, Actions) else []
+    for path in [[name], *([name, action] for action in actions)]:
+        lines = helped([*path, "--help"], capfd).splitlines()
+        assert [line for line in lines if len(line) > 80] == []
 
 
 @pytest.mark.parametrize("command", ["provision", "state", "rollout"])

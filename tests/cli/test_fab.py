@@ -31,8 +31,8 @@ from hwcheck.cli.report import report
 @task
 def nightly(c, run):
     """Say what a night came to."""
-    checks(c, names="power_cap")
-    report(c, run=run, json=True)
+    checks(c, "power_cap")
+    report(c, run, json=True)
 
 
 @task(pre=[checks])
@@ -142,6 +142,63 @@ def test_a_task_is_called_as_any_other(tmp_path: Path, capfd: pytest.CaptureFixt
     assert ended.value.code == 1
     with pytest.raises(TypeError, match="checks: no such argument: nmes"):
         task("checks")(Context(), nmes="power_cap")
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "flags", "code", "said"),
+    [
+        ("report", ["none"], {"json": True}, 2, "none/run.json"),
+        ("query", ["-- all\nselect 1"], {}, 2, "no such folder of runs: runs"),
+        ("query", ["select 1"], {"runs": "none"}, 2, "no such folder of runs: none"),
+        ("checks", ["power_cap"], {"json": True}, 0, '"check": "power_cap"'),
+        ("checks", ["power_cap,pcie_link"], {}, 0, "pcie_link"),
+        ("checks", ["history"], {}, 2, "checks history: no such check"),
+        ("compare", ["a", "b"], {}, 2, "no such folder of runs: runs"),
+        ("compare", ["a"], {"later": "b"}, 2, "no such folder of runs: runs"),
+        ("trend", ["m"], {"since": "30d"}, 2, "no such folder of runs: runs"),
+        ("explain", ["none.log"], {}, 2, "none.log: No such file"),
+        ("sweep", ["status"], {"hosts": "n1"}, 1, "no sweep is under way"),
+        ("sweep", ["go"], {"hosts": "n1"}, 2, "sweep go: it is one of run"),
+        ("train", ["bench"], {"hosts": "n1", "list_hosts": True}, 0, "n1\n"),
+        ("accept", ["verify", "none.tar.gz"], {}, 2, "none.tar.gz: No such file"),
+    ],
+)
+def test_a_task_takes_the_words_of_its_command_by_position(
+    name: str,
+    words: list[str],
+    flags: dict[str, object],
+    code: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = 0
+    try:
+        task(name)(Context(), *words, **flags)
+    except Exit as end:
+        ended = end.code
+    out, err = capfd.readouterr()
+    assert (ended, said in out + err) == (code, True), out + err
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "flags", "refusal"),
+    [
+        ("report", ["a", "checks"], {}, "report: no argument has this place, name it: checks"),
+        ("validate", ["c.yml"], {}, "validate: no argument has this place, name it: c.yml"),
+        ("sweep", ["status", "checks"], {}, "sweep: no argument has this place, name it: checks"),
+        ("report", ["a"], {"run": "b"}, "report: no argument has this place, name it: a"),
+        ("compare", ["a"], {"run": "b", "later": "c"}, "compare: no argument has this place"),
+        ("sweep", ["run"], {"action": "status"}, "sweep: action is given twice: run, status"),
+    ],
+)
+def test_a_word_that_has_no_place_is_refused(
+    name: str, words: list[str], flags: dict[str, object], refusal: str
+) -> None:
+    with pytest.raises(TypeError, match=refusal):
+        task(name)(Context(), *words, **flags)
 
 
 @pytest.mark.parametrize("room", ["hwcheck.cli", "hwcheck.tasks"])

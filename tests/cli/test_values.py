@@ -29,10 +29,10 @@ LEGS = ("default", "p2p_off", "net")
 
 
 def value(kind: click.ParamType[Any], text: str) -> Any:
-    """Return what the type makes of the text as the value of a flag."""
+    """Return what the type makes of the text as the value of a flag, which has a default."""
 
     @click.command("tried")
-    @option("--flag", type=kind)
+    @option("--flag", type=kind, default="usual")
     def tried() -> None: ...
 
     return tried.make_context("tried", [f"--flag={text}"]).params["flag"]

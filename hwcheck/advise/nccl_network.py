@@ -164,7 +164,7 @@ def _gid_index(records: Sequence[HostRecord]) -> Setting | None:
         f"Every RoCE port has its RoCE v2 address at index {value}, and NCCL before 2.21 takes "
         "index 0."
     )
-    reading = f"roce_gids: gid_index {value} of every active port"
+    reading = f"{roce_gids.id}: {GID_INDEX.name} {value} of every active port"
     return _setting("NCCL_IB_GID_INDEX", value, reason, records, reading)
 
 

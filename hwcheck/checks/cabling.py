@@ -60,7 +60,7 @@ def cabling(node: Node) -> Iterator[Sample]:
     except CouldNotMeasure as error:
         if wanted:
             raise
-        raise NotApplicable.of(error.reason) from None
+        raise NotApplicable(str(error)) from None  # its code is that of a failure
     if not neighbors:
         if wanted:
             words = "no port says what it is cabled to; smpquery needs root"

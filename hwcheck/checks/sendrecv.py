@@ -21,5 +21,5 @@ def sendrecv(node: Node) -> Iterator[Union[Sample, Leg]]:
     """
     for item in timed(node, "sendrecv"):
         if isinstance(item, Leg) and item.ranks == 1:
-            raise NotApplicable.of(item.reason)
+            raise NotApplicable(item.reason.text)  # its code is a leg's
         yield item

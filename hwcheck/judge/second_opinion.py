@@ -58,7 +58,7 @@ def judge_second_opinion(host: HostCase) -> Iterator[Finding]:
                 limit="warn where one calls the pair whole and the other does not",
                 source=SOURCE,
                 confidence="derived",
-                reason=remark(f"NCCL's diagnostics and gpu_pairs do not agree on {pair}"),
+                reason=remark(f"NCCL's diagnostics and {gpu_pairs.id} do not agree on {pair}"),
             )
 
 
@@ -69,11 +69,11 @@ def _of_ras(host: HostCase) -> Iterator[Finding]:
     nvlink = values_of(host.record, nccl_diagnostics, RAS_NVLINK).get("node")
     if ecc == FINE and errors:
         # The other way round an error may have come in between.
-        text = f"NCCL: no uncorrected errors; ecc_errors: {errors}"
+        text = f"NCCL: no uncorrected errors; {ecc_errors.id}: {errors}"
         yield _disputed(host, "ECC", text, ecc_errors)
     if nvlink is not None and links is not None and (nvlink == FINE) != (links == 0):
         words = "all links active" if nvlink == FINE else line(str(nvlink), WORDS)
-        text = f"NCCL: {words}; nvlink_state: {links} inactive"
+        text = f"NCCL: {words}; {nvlink_state.id}: {links} inactive"
         yield _disputed(host, "NVLink", text, nvlink_state)
 
 

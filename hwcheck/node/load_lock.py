@@ -80,7 +80,8 @@ def held() -> Iterator[None]:
                 return
         _refuse_if_ours([holder])
         strangers.append("process %d of user %d" % holder if holder[0] else "one that is silent")
-    raise CouldNotMeasure("strangers hold the load lock: %s; end them" % ", ".join(strangers))
+    words = "strangers hold the load lock: %s; end them" % ", ".join(strangers)
+    raise CouldNotMeasure(words, AT_WORK)
 
 
 def _refuse_if_ours(holders: Iterable[Tuple[int, int]]) -> None:

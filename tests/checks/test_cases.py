@@ -14,8 +14,11 @@ from hwcheck import checks
 from hwcheck.advise.catalogue import shipped
 from hwcheck.contract.check import Check
 from hwcheck.contract.limits import Equal, FromInventory
+from hwcheck.contract.reasons import IDLE_CARDS, NOT_APPLICABLE
 from hwcheck.inventory.expectations import VARIABLES
+from hwcheck.node.main import run_check
 from hwcheck.testing.cases import check_case_problem, missing
+from hwcheck.testing.fake_node import FakeNode
 
 CASES = Path(__file__).parents[1] / "cases"
 REGISTRY = checks.load()
@@ -30,6 +33,17 @@ def read(file: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
 def test_case(file: Path) -> None:
     assert check_case_problem(REGISTRY[file.parent.name], read(file), shipped().models) == ""
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_what_does_not_apply_has_no_code_of_a_failure(file: Path) -> None:
+    case = read(file)
+    node = FakeNode(case["node"], case["expect_inventory"])
+    result = run_check(REGISTRY[file.parent.name], node)
+    if result.state == "not_applicable":
+        assert result.reason.code in (NOT_APPLICABLE, IDLE_CARDS)
+    else:
+        assert result.reason.code not in (NOT_APPLICABLE, IDLE_CARDS)
 
 
 def documented() -> tuple[Check, dict[str, Any]]:

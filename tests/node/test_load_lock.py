@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.reasons import AT_WORK
 from hwcheck.node import load_lock
 
 HOLDER = """
@@ -122,8 +123,12 @@ def test_a_stranger_does_not_hold_it(name: str, how: str, monkeypatch: pytest.Mo
 def test_strangers_who_hold_every_name_are_named(name: str) -> None:
     names = [name, *(f"{name}.{place}" for place in range(1, load_lock.PLACES))]
     refusal = r"strangers hold .*: process \d+ of user 65534,"
-    with squatter(NOBODY, "listens", *names), pytest.raises(CouldNotMeasure, match=refusal):
+    with (
+        squatter(NOBODY, "listens", *names),
+        pytest.raises(CouldNotMeasure, match=refusal) as raised,
+    ):
         take()
+    assert raised.value.reason.code == AT_WORK
     assert take()
 
 

@@ -70,6 +70,11 @@ class RankProcess:
         how = self.ending()
         return "rank %d %s" % (self.rank, how) if how else ""
 
+    @property
+    def aborted(self) -> bool:
+        """Whether SIGABRT ended it: what torch's watchdog does where a partner is gone."""
+        return bool(self.status) and os.WTERMSIG(self.status or 0) == signal.SIGABRT
+
     def ending(self) -> str:
         """Say how the process ended (``was killed by SIGKILL``); empty as for ``death``."""
         if not self.status:

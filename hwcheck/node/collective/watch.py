@@ -144,6 +144,12 @@ class Watch:
         first = self._first_error()
         return first.error_code if first else ""
 
+    @property
+    def aborted(self) -> bool:
+        """Whether the rank that ended without a word was aborted, by itself or its watchdog."""
+        dead = self._dead()
+        return dead is not None and dead.aborted
+
     def _first_error(self) -> Optional[RankProcess]:
         errors = [rank for rank in self._group.ranks if rank.error]
         return min(errors, key=lambda rank: rank.error_at, default=None)

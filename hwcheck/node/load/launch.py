@@ -11,7 +11,7 @@ from typing import Any, Optional, Tuple
 
 from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.contract.load_run import GpuWork
-from hwcheck.contract.reasons import NO_TORCH
+from hwcheck.contract.reasons import NO_TORCH, NONE, NOT_MEASURED, Reason
 from hwcheck.node import json_lines, torch_process
 from hwcheck.node.collective.log import Log
 from hwcheck.node.json_lines import Message
@@ -42,7 +42,7 @@ class Burn:
         self._changed = threading.Condition()
         self._imported = False
         self._started = 0.0
-        self._failure = ""
+        self._failure = NONE
 
     @property
     def backend(self) -> str:
@@ -74,15 +74,15 @@ class Burn:
         )
         if why:
             self.stop()
-            raise CouldNotMeasure(why, "" if self._imported else NO_TORCH)
+            raise CouldNotMeasure.of(why)
         self._started = time.monotonic()
 
     def problem(self) -> str:
         """Return why the burn or a part of it ended early or hangs; empty while all is well."""
         with self._changed:
-            return self._problem()
+            return self._problem().text
 
-    def give_up(self, why: str) -> None:
+    def give_up(self, why: Reason) -> None:
         """Let ``start``, under way in another thread, end the workers and raise ``why``."""
         with self._changed:
             self._failure = self._failure or why
@@ -117,11 +117,13 @@ class Burn:
         with self._changed:
             for tally in self._tallies:
                 if not tally.done:
-                    tally.reason = tally.reason or self._failure or "did not end and was killed"
+                    tally.reason = (
+                        tally.reason or self._failure.text or "did not end and was killed"
+                    )
         self._process = None
         sys.stderr.write(self._log.read())
 
-    def _wait(self, condition: Any, limit_s: float) -> str:
+    def _wait(self, condition: Any, limit_s: float) -> Reason:
         """Wait until the condition holds; return why it does not."""
         end = time.monotonic() + limit_s
         with self._changed:
@@ -130,8 +132,11 @@ class Burn:
                 if problem:
                     return problem
                 if not self._changed.wait(max(0.0, end - time.monotonic())):
-                    return self._late(limit_s)
-        return ""
+                    return self._reason(self._late(limit_s))
+        return NONE
+
+    def _reason(self, text: str) -> Reason:
+        return Reason(NOT_MEASURED if self._imported else NO_TORCH, text)
 
     def _late(self, limit_s: float) -> str:
         if not self._imported:
@@ -140,7 +145,7 @@ class Burn:
         words = ", ".join("%s (%s)" % (tally.subject, tally.doing) for tally in late)
         return "not ready within %.0f s: %s" % (limit_s, words)
 
-    def _problem(self) -> str:
+    def _problem(self) -> Reason:
         if self._failure:
             return self._failure
         lines = ["%s: %s" % (each.subject, each.reason) for each in self._tallies if each.reason]
@@ -148,7 +153,7 @@ class Burn:
             silent_s = tally.silent_s(self._started)
             if silent_s > SILENCE_LIMIT_S:
                 lines.append("%s gave no result for %.0f s" % (tally.subject, silent_s))
-        return "; ".join(lines)
+        return self._reason("; ".join(lines)) if lines else NONE
 
     def _read(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
@@ -159,16 +164,15 @@ class Burn:
         code = process.wait()
         with self._changed:
             if not all(tally.done or tally.reason for tally in self._tallies):
-                self._failure = self._failure or torch_process.death(
-                    code, self._python, self._log.tail()
-                )
+                words = torch_process.death(code, self._python, self._log.tail())
+                self._failure = self._failure or self._reason(words)
             self._changed.notify_all()
 
     def _take(self, message: Message) -> None:
         if message["kind"] == "ready":
             self._imported = True
         elif message["kind"] == "refused":
-            self._failure = message["reason"]
+            self._failure = self._reason(message["reason"])
         else:
             self._tallies[message["worker"]].take(message)
 

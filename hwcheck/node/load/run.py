@@ -10,6 +10,7 @@ from typing import Callable, Mapping, Optional, Protocol, Sequence, Tuple
 
 from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.contract.load_run import GpuWork, LoadRun
+from hwcheck.contract.reasons import NONE, Reason
 from hwcheck.contract.wire import Request
 from hwcheck.node import load_lock
 from hwcheck.node.affinity import near_cpus
@@ -46,7 +47,7 @@ class RunningBurn(Protocol):
     def stop(self) -> Tuple[GpuWork, ...]:
         """End the work and return what was done. Raises CouldNotMeasure."""
 
-    def give_up(self, why: str) -> None:
+    def give_up(self, why: Reason) -> None:
         """Let ``start``, under way in another thread, end the work and raise ``why``."""
 
     def problem(self) -> str:
@@ -107,7 +108,7 @@ class Load:
         self._progress, self._now, self._wait, self._force = progress, now, wait, force
         self._zero_s = self._next_word_s = self._next_settle_s = 0.0
         self._settled_s: Optional[float] = None
-        self._stopped = ""
+        self._stopped = NONE
 
     def run(self) -> LoadRun:
         """Load the node; whatever is raised, the work has ended then.
@@ -133,14 +134,14 @@ class Load:
             load_end_s=load_end_s - self._zero_s,
             cool_end_s=self._now() - self._zero_s,
             settled_s=self._settled_s,
-            stopped=self._stopped,
+            stopped=self._stopped.text,
         )
 
     def _baseline(self) -> None:
         self._pause(self._now() + self._times.baseline_s)
         why = self._danger()
         if why:
-            raise CouldNotMeasure("the load was not begun: %s" % why)
+            raise CouldNotMeasure.of(why.about("the load was not begun"))
         columns = self._sampler.last(USE_S, ("utilization_percent",), 0.0).columns
         for subject in () if self._force else columns:
             use = [
@@ -164,7 +165,7 @@ class Load:
         while not started.wait(LOOK_S):
             why = self._danger(START_SILENCE_LIMIT_S)
             if why:
-                self._burn.give_up("the load was stopped: %s" % why)
+                self._burn.give_up(why.about("the load was stopped"))
                 return
 
     def _work(self) -> Tuple[Tuple[GpuWork, ...], float]:
@@ -198,10 +199,10 @@ class Load:
         except CouldNotMeasure as error:
             if not self._stopped:
                 raise
-            words = "the load was stopped: %s; %s" % (self._stopped, error)
-            raise CouldNotMeasure(words, error.reason.code) from None
+            stopped = self._stopped.about("the load was stopped")
+            raise CouldNotMeasure("%s; %s" % (stopped, error), stopped.code) from None
 
-    def _danger(self, silence_limit_s: float = SILENCE_LIMIT_S) -> str:
+    def _danger(self, silence_limit_s: float = SILENCE_LIMIT_S) -> Reason:
         return self._guard.danger(self._sampler.latest(), self._now(), silence_limit_s)
 
     def _pause(self, end_s: float) -> None:

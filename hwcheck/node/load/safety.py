@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Dict, Mapping, Protocol, Sequence
 
 from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.reasons import NO_ANSWER, NONE, NOT_MEASURED, Reason
 from hwcheck.node.load.sampler import Latest
 from hwcheck.node.threads import side_by_side
 
@@ -36,8 +37,8 @@ class Guard:
 
     def danger(
         self, latest: Mapping[str, Latest], now_s: float, silence_limit_s: float = SILENCE_LIMIT_S
-    ) -> str:
-        """Return why the load must end, naming GPU and figure; empty while it may go on.
+    ) -> Reason:
+        """Return why the load must end, naming GPU and figure; none while it may go on.
 
         A GPU that tells no temperature is watched by nobody else: silence is a danger too. The
         distance to its threshold that a GPU tells itself comes before the threshold.
@@ -46,28 +47,29 @@ class Guard:
             why = self._of_one(subject, sample, now_s, silence_limit_s)
             if why:
                 return why
-        return ""
+        return NONE
 
-    def _of_one(self, subject: str, latest: Latest, now_s: float, silence_limit_s: float) -> str:
+    def _of_one(self, subject: str, latest: Latest, now_s: float, silence_limit_s: float) -> Reason:
         if latest.lost:
             return latest.problem
         silent_s = now_s - latest.at_s
         if silent_s > silence_limit_s:
             why = " (%s)" % latest.problem if latest.problem else ""
-            return "%s told NVML nothing for %.0f s%s" % (subject, silent_s, why)
+            words = "%s told NVML nothing for %.0f s%s" % (subject, silent_s, why)
+            return Reason(latest.problem.code or NO_ANSWER, words)
         errors = latest.values.get("ecc_uncorrected")
         if errors is not None and errors > self._errors.setdefault(subject, errors):
-            return "%s has uncorrectable memory errors (%d more than before the load)" % (
-                subject,
-                errors - self._errors[subject],
-            )
+            words = "%s has uncorrectable memory errors (%d more than before the load)"
+            more = errors - self._errors[subject]
+            return Reason(NOT_MEASURED, words % (subject, more))
         heat, margin_c = latest.values.get("temperature_c"), latest.values.get("thermal_margin_c")
         if heat is None:
-            return ""
+            return NONE
         slowdown_c = self._slowdown_c[subject] if margin_c is None else heat + margin_c
         if heat >= slowdown_c - MARGIN_C:
-            return "%s reached %.0f C, and slows down at %.0f C" % (subject, heat, slowdown_c)
-        return ""
+            words = "%s reached %.0f C, and slows down at %.0f C" % (subject, heat, slowdown_c)
+            return Reason(NOT_MEASURED, words)
+        return NONE
 
 
 def _threshold(gpu: Limited) -> "tuple[str, float]":

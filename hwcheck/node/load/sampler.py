@@ -20,6 +20,7 @@ from typing import (
 
 from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.contract.load_run import Series
+from hwcheck.contract.reasons import NONE
 from hwcheck.node.load.rows import Rows
 from hwcheck.node.nvml.reader import GpuLost
 from hwcheck.node.nvml.samples import EACH, OFTEN, SELDOM
@@ -49,13 +50,13 @@ class SampleSource(Protocol):
 class Latest:
     """What one GPU told last: the newest value of each quantity, and when it told anything.
 
-    ``problem`` is why its last reading failed, empty while it answers; with ``lost`` it is gone.
+    ``problem`` is why its last reading failed, none while it answers; with ``lost`` it is gone.
     """
 
     def __init__(self, since_s: float) -> None:
         self.values: Dict[str, float] = {}
         self.at_s = since_s
-        self.problem = ""
+        self.problem = NONE
         self.lost = False
 
 
@@ -190,10 +191,10 @@ class Sampler:
             for subject, answer in line.answers():
                 latest = self._latest[subject]
                 if isinstance(answer, CouldNotMeasure):
-                    latest.problem, latest.lost = str(answer), isinstance(answer, GpuLost)
+                    latest.problem, latest.lost = answer.reason, isinstance(answer, GpuLost)
                 elif answer:
                     latest.values.update(answer)
-                    latest.at_s, latest.problem, latest.lost = self._now(), "", False
+                    latest.at_s, latest.problem, latest.lost = self._now(), NONE, False
                     yield subject, answer
 
     def _run(self) -> None:

@@ -78,6 +78,7 @@ def run_order(order: Order, setup: Mapping[str, Any], close_fds: List[int]) -> D
             group.fork(order.rank0 + index, body, env, log.fd, close_fds)
         watch = Watch(group, 1.0, lambda _: None)
         state, reason = watch.until(start + order.deadline_s)
+        aborted = watch.aborted
         places = [_place(rank, calls.of(index)) for index, rank in enumerate(group.ranks)]
         tail, left_over = _end(order, state, group, log, recorded)
         transport = _transport(log) if spec.gpus else {}
@@ -85,6 +86,7 @@ def run_order(order: Order, setup: Mapping[str, Any], close_fds: List[int]) -> D
         "id": order.id,
         "state": state,
         "reason": reason,
+        "aborted": aborted,
         "library": watch.library,
         "transport": transport,
         "sizes": [

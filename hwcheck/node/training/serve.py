@@ -89,6 +89,7 @@ class Launch:
         watch = StepWatch(self._ranks.group)
         self._ranks.tell(order.to_dict())
         state, reason = watch.run(order)
+        aborted = watch.aborted
         at = "after %.0f s, " % (time.monotonic() - start) if state == "hang" else ""
         text = self._ranks.log.whole()
         tail, left_over = ("", []) if state == "done" else self.end(state)
@@ -100,6 +101,7 @@ class Launch:
             "id": order.id,
             "state": state,
             "reason": (at + reason)[:4000],
+            "aborted": aborted,
             "unproven": unproven,
             "library": watch.library,
             "transport": transport,

@@ -23,9 +23,6 @@ ECHO = re.compile(
 """What a rank says whose partner is gone: gloo's words, NCCL's (NVIDIA/nccl, src/misc/socket.cc,
 src/init.cc) and torch's."""
 
-ABORTED = re.compile("was killed by SIGABRT")
-"""What torch's watchdog does to a rank whose partner is gone, and what a rank does to itself."""
-
 Answers = Mapping[str, Mapping[str, Any]]
 """Each host's (schema-checked) answer to one order."""
 
@@ -68,21 +65,24 @@ def of_state(answers: Answers) -> list[Suspect]:
 
 def of_failure(answers: Answers) -> list[Suspect]:
     """Return the hosts whose ranks failed for a reason of their own, where there are few."""
-    reasons = {h: each["reason"] for h, each in answers.items() if each["state"] == "failed"}
-    first = without_echoes(reasons)
+    first = without_echoes(
+        {host: answer for host, answer in answers.items() if answer["state"] == "failed"}
+    )
     if 2 * len(first) > len(answers):
         return []
     return [Suspect((host,), "failed", (f"{host}: {why}",)) for host, why in first.items()]
 
 
-def without_echoes(reasons: Mapping[str, str]) -> dict[str, str]:
-    """Return the hosts that failed for a reason of their own, with it.
+def without_echoes(failed: Answers) -> dict[str, str]:
+    """Return, of hosts that failed, those that did for a reason of their own, with it.
 
     When one rank ends, the others lose their connection to it: that is an echo. So is a rank that
-    was aborted, where another host has a reason of its own.
+    was aborted, where another host has a reason of its own: torch's watchdog does that to one whose
+    partner is gone.
     """
+    reasons = {host: answer["reason"] for host, answer in failed.items()}
     first = {host: why for host, why in reasons.items() if not ECHO.search(why)}
-    return {host: why for host, why in first.items() if not ABORTED.search(why)} or first
+    return {host: why for host, why in first.items() if not failed[host]["aborted"]} or first
 
 
 def of_wrong(answers: Answers, rank_hosts: Sequence[str]) -> list[Suspect]:

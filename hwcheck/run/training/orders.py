@@ -160,10 +160,11 @@ def _outcome(
     for host, answer in answers.items():
         by_state.setdefault(answer["state"], {})[host] = answer["reason"]
     failed = by_state.pop("failed", {})
+    broken = {host: answers[host] for host in failed}
     gone = {host: reason.text for host, reason in lost.items()}
     causes = (
         ("out_of_memory", by_state.get("out_of_memory", {})),
-        ("failed", {**gone, **without_echoes(failed)}),
+        ("failed", {**gone, **without_echoes(broken)}),
         ("hang", by_state.get("hang", {})),
         ("failed", failed),
     )

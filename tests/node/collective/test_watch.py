@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -136,3 +137,15 @@ def test_the_first_of_two_exceptions_is_the_cause(start: Start) -> None:
 def test_a_rank_that_ends_early_and_well_is_a_failure_too(start: Start) -> None:
     watch, _, _ = start(hangs(), says(size([1.0])))
     assert watch.until(soon()) == ("failed", "rank 1 ended without a word")
+
+
+@pytest.mark.parametrize(("number", "aborted"), [(signal.SIGABRT, True), (signal.SIGKILL, False)])
+def test_a_rank_that_was_aborted_is_told_from_one_that_was_killed(
+    start: Start, number: signal.Signals, aborted: bool
+) -> None:
+    def ends(send: Callable[[dict[str, Any]], None]) -> None:
+        os.kill(os.getpid(), number)
+
+    watch, _, _ = start(ends, hangs())
+    assert watch.until(soon()) == ("failed", f"rank 0 was killed by {number.name}")
+    assert watch.aborted is aborted

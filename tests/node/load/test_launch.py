@@ -18,6 +18,7 @@ pytest.importorskip("torch")
 import hwcheck
 from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.contract.load_run import GpuWork
+from hwcheck.contract.reasons import GPU_LOST, Reason
 from hwcheck.node import torch_process
 from hwcheck.node.load import launch
 from hwcheck.node.load.launch import Burn
@@ -246,9 +247,11 @@ def test_a_burn_that_never_started_has_done_nothing() -> None:
 def test_a_start_that_is_given_up_says_why_and_leaves_nothing(make: Make) -> None:
     before = children(os.getpid())
     burn = make("stuck", patience_s=0.5)
-    giver = threading.Timer(0.3, burn.give_up, ("the load was stopped: gpu0 is at 90 C",))
+    why = Reason(GPU_LOST, "the load was stopped: gpu0 is lost")
+    giver = threading.Timer(0.3, burn.give_up, (why,))
     giver.start()
-    with pytest.raises(CouldNotMeasure, match=r"^the load was stopped: gpu0 is at 90 C$"):
+    with pytest.raises(CouldNotMeasure) as raised:
         burn.start()
+    assert raised.value.reason == why
     giver.join()
     assert children(os.getpid()) == before

@@ -10,6 +10,7 @@ import pytest
 
 from hwcheck.contract.check import CouldNotMeasure
 from hwcheck.contract.load_run import GpuWork
+from hwcheck.contract.reasons import GPU_LOST, Reason
 from hwcheck.contract.wire import Request
 from hwcheck.node.load import sampler
 from hwcheck.node.load.run import EXERCISE, Load, Times, orders, times, words
@@ -58,7 +59,7 @@ class Bench:
             self.wait(0.2)  # torch is imported
         self.zero_s = self.now_s
 
-    def give_up(self, why: str) -> None:
+    def give_up(self, why: Reason) -> None:
         self.gave_up = why
 
     def problem(self) -> str:
@@ -176,6 +177,18 @@ def test_danger_before_the_load_is_no_load() -> None:
     assert (bench.stops, bench.zero_s) == (0, math.inf)
 
 
+def test_a_gpu_that_is_lost_before_the_load_is_why_there_is_none() -> None:
+    bench = Bench()
+
+    def gone(at_s: float) -> Mapping[str, float]:
+        raise GpuLost("gpu0: GPU is lost", GPU_LOST)
+
+    bench.says["gpu0"] = gone
+    with pytest.raises(CouldNotMeasure) as raised:
+        bench.load().run()
+    assert raised.value.reason == Reason(GPU_LOST, "the load was not begun: gpu0: GPU is lost")
+
+
 def in_use(until_s: float, percent: float = 97) -> Bench:
     """A bench whose gpu1 is in use until so long after its first look, by nobody that is named."""
     bench = Bench()
@@ -216,7 +229,7 @@ def test_danger_while_it_is_made_ready() -> None:
             self.sampler.tick()
             while not self.gave_up:  # another thread looks meanwhile
                 self.sampler.tick()
-            raise CouldNotMeasure(self.gave_up)
+            raise CouldNotMeasure.of(self.gave_up)
 
     bench = Slow(heat=lambda at_s: 40.0 if at_s < 0 else 95.0)
     with pytest.raises(CouldNotMeasure, match="the load was stopped: gpu0 reached 95 C"):

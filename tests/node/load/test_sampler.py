@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from hwcheck.contract.check import CouldNotMeasure
+from hwcheck.contract.reasons import NONE
 from hwcheck.node.load import sampler as module
 from hwcheck.node.load.sampler import OFTEN_TICKS, SELDOM_TICKS, Sampler
 from hwcheck.node.nvml.reader import GpuLost
@@ -151,12 +152,13 @@ def test_a_lost_gpu_is_told_and_the_others_go_on(gpus: list[Gpu]) -> None:
     clock.now_s += 7
     sampler.tick()
     told = sampler.latest()
-    assert (told["gpu3"].lost, told["gpu3"].problem) == (True, "gpu3: temperature: GPU is lost")
+    assert told["gpu3"].lost
+    assert told["gpu3"].problem.text == "gpu3: temperature: GPU is lost"
     assert (told["gpu0"].lost, told["gpu0"].at_s) == (False, 1000.0)
     assert told["gpu1"].at_s == 1007.0
     gpus[0].says = {"temperature_c": 44}
     sampler.tick()
-    assert (told["gpu0"].problem, told["gpu0"].at_s) == ("", 1007.0)
+    assert (told["gpu0"].problem, told["gpu0"].at_s) == (NONE, 1007.0)
 
 
 def test_the_thread_ends_and_does_not_wait_for_a_gpu_that_hangs(

@@ -8,6 +8,18 @@ import pytest
 from hwcheck.run.multi_host.blame import PROCESS_STATES, of_failure, of_hang, of_state, of_wrong
 from tests.run.multi_host.planted import names
 
+ABORTED = ("rank 3 was killed by SIGABRT", "any other words of an aborted rank")
+
+
+def failed(reason: str, aborted: bool = False) -> dict[str, Any]:
+    return {
+        "state": "failed",
+        "reason": reason,
+        "aborted": aborted,
+        "ranks": [],
+        "exchanges": [],
+    }
+
 
 def waiting(rank: int, calls: int = 4, process: str = "S") -> dict[str, Any]:
     return {"rank": rank, "process": process, "calls": calls, "done": False}
@@ -57,26 +69,20 @@ def test_nobody_is_named_when_all_wait_alike_or_most_are_behind() -> None:
         "rank 3: DistBackendError: ...socketProgress: Connection closed by remote peer n7<5012>",
         "rank 3: DistBackendError: ...Last error: socketProgressOpt: Call to recv from n7<5012> "
         "failed : Connection reset by peer",
-        "rank 3 was killed by SIGABRT",
+        *ABORTED,
     ],
 )
 def test_the_one_that_fails_by_itself_is_named_and_not_its_echo(echo: str) -> None:
-    answers = {
-        name: {"state": "failed", "reason": echo, "ranks": [], "exchanges": []} for name in "acd"
-    }
-    answers["b"] = {**answers["a"], "reason": "rank 1 was killed by SIGKILL"}
+    answers = {name: failed(echo, echo in ABORTED) for name in "acd"}
+    answers["b"] = failed("rank 1 was killed by SIGKILL")
     (found,) = of_failure(answers)
     assert (found.hosts, found.kind, found.direct) == (("b",), "failed", False)
     assert of_failure({name: answers[name] for name in "acd"}) == []
 
 
 def test_neighbors_that_their_watchdog_aborted_are_echoes_of_one_that_says_why() -> None:
-    reasons = {
-        "a": "rank 0 was killed by SIGABRT",
-        "b": "rank 1: OutOfMemoryError: CUDA out of memory",
-        "c": "rank 2 was killed by SIGABRT",
-    }
-    answers = {name: {"state": "failed", "reason": text} for name, text in reasons.items()}
+    answers = {name: failed(ABORTED[0], aborted=True) for name in "ac"}
+    answers["b"] = failed("rank 1: OutOfMemoryError: CUDA out of memory")
     answers |= {name: hung(waiting(3)) for name in "defgh"}
     assert [one.hosts for one in of_failure(answers)] == [("b",)]
     answers["b"] = hung(waiting(1))
@@ -85,14 +91,14 @@ def test_neighbors_that_their_watchdog_aborted_are_echoes_of_one_that_says_why()
 
 
 def test_a_gpu_that_cannot_reach_its_peer_is_no_echo() -> None:
-    answers = {n: {"state": "failed", "reason": "Connection reset by peer"} for n in "abc"}
-    answers["d"] = {"state": "failed", "reason": "rank 3: peer access is not supported"}
+    answers = {name: failed("Connection reset by peer") for name in "abc"}
+    answers["d"] = failed("rank 3: peer access is not supported")
     assert [one.hosts for one in of_failure(answers)] == [("d",)]
 
 
 def test_when_most_fail_by_themselves_it_is_no_host() -> None:
     reason = "rank 1: ValueError: all_reduce verifies up to 1365 ranks"
-    answers = {n: {"state": "failed", "reason": reason, "exchanges": []} for n in "abc"}
+    answers = {name: failed(reason) for name in "abc"}
     assert of_failure(answers) == []
 
 

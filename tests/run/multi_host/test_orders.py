@@ -23,6 +23,7 @@ def answer(**changes: Any) -> dict[str, Any]:
         "id": 1,
         "state": "done",
         "reason": "",
+        "aborted": False,
         "library": "gloo",
         "transport": {},
         "sizes": [size],

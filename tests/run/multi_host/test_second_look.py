@@ -53,7 +53,7 @@ def test_a_host_that_fails_again_is_accused_with_its_reason(
         if "n03" not in group:
             return well(order)
         reason = OOM if host == "n03" else "rank 0 was killed by SIGABRT"
-        return answer(state="failed", sizes=[], reason=reason)
+        return answer(state="failed", sizes=[], reason=reason, aborted=host != "n03")
 
     record, _ = session(tmp_path, say, *scopes)
     assert [(one.hosts, one.kind) for one in record.suspects] == [(("n03",), "failed")]

@@ -36,6 +36,7 @@ def answer(**changes: Any) -> dict[str, Any]:
         "id": 1,
         "state": "done",
         "reason": "",
+        "aborted": False,
         "unproven": "",
         "library": "NCCL 2.27.3",
         "transport": {"SHM": 2},

@@ -18,6 +18,8 @@ from hwcheck.errors import UsageError
 PACKAGE = Path(__file__).parents[1]
 ROOMS = ("contract", "checks", "node")
 """The rooms that are pushed."""
+FOR_SITES = tuple(f"node/{name}.py" for name in ("check", "limits", "wire"))
+"""What only a site's checks import, written for former versions: pushed with these alone."""
 
 # The oldest date that a zip entry can carry: the same input gives the same bytes on any day.
 ENTRY_DATE = (1980, 1, 1, 0, 0, 0)
@@ -50,7 +52,10 @@ def build(added: tuple[tuple[str, bytes], ...] = ()) -> Payload:
     ``added`` are the files of a site's checks, each with its name in the payload. Raises UsageError
     when nvidia-ml-py is not installed.
     """
-    return Payload.of(zip_files({**dict(_files()), **dict(added)}))
+    files = dict(_files())
+    for name in FOR_SITES if not added else ():
+        del files[f"{PACKAGE.name}/{name}"]
+    return Payload.of(zip_files({**files, **dict(added)}))
 
 
 def zip_files(files: Mapping[str, bytes]) -> bytes:

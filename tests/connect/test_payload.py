@@ -77,6 +77,14 @@ def test_holds_what_a_node_needs_and_nothing_else() -> None:
         assert archive.read(name) == source.read_bytes(), f"{name} is pushed as it is"
 
 
+def test_what_a_sites_checks_imported_before_goes_along_with_them_alone() -> None:
+    former = {f"hwcheck/{name}" for name in payload.FOR_SITES}
+    check = "hwcheck/checks/fans.py", b"from hwcheck.node.check import check"
+    for added, pushed in (((), set()), ((check,), former)):
+        archive = zipfile.ZipFile(io.BytesIO(payload.build(added).data))
+        assert former & set(archive.namelist()) == pushed
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_runs_by_hand(version: str, tmp_path: Path) -> None:
     python = interpreter(version)

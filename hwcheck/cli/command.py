@@ -98,18 +98,18 @@ class Word(click.Argument):
         words = [param for param in ctx.command.params if isinstance(param, Word)]
         free = [opts[word.name] for word in words if isinstance(opts.get(word.name), str)]
         by_flag = {word: opts.get(f"{word.name}_flag") for word in words}
-        found = {}
+        text_by_word = {}
         for word, texts in by_flag.items():
             if texts:
-                found[word] = texts[-1]
+                text_by_word[word] = texts[-1]
             elif free:
-                found[word] = free.pop(0)
+                text_by_word[word] = free.pop(0)
         if free and not ctx.resilient_parsing:
             flags = " and ".join(word.flag for word, texts in by_flag.items() if texts)
             raise UsageError(f"{path_of(ctx)} {free[0]}: said by {flags} as well; say it once")
         rest = {name: value for name, value in opts.items() if name != self.name}
         return super().consume_value(
-            ctx, {**rest, self.name: found[self]} if self in found else rest
+            ctx, {**rest, self.name: text_by_word[self]} if self in text_by_word else rest
         )
 
 
@@ -279,12 +279,12 @@ class Actions(Command, click.Group):
 
     def extent(self, words: Sequence[str], names: Sequence[str]) -> int:
         """Return how many of these words are its own."""
-        found = self.with_action(words)
-        action = self.commands.get(found[0]) if found else None
+        with_action = self.with_action(words)
+        action = self.commands.get(with_action[0]) if with_action else None
         if not isinstance(action, Command):
             return len(words)
-        more = len(words) - len(found)  # where --action stands, or no action
-        return more + 1 + action.extent(found[1:], names)
+        more = len(words) - len(with_action)  # where --action stands, or no action
+        return more + 1 + action.extent(with_action[1:], names)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> Any:
         """Return the actions, and the options of the one that may be left out."""

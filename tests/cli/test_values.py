@@ -110,7 +110,7 @@ def test_a_length_of_time_is_no_run() -> None:
     """``compare`` has no ``--since``; its value was taken for a run."""
     with pytest.raises(click.NoSuchOption) as caught:
         parse(["compare", "--since", "90m"])
-    assert in_words(caught.value) == "--since: no such option of compare; see --help"
+    assert in_words(caught.value) == "--since: no such option of compare; did you mean --site?"
 
 
 def test_a_whole_number_has_a_least_and_a_most() -> None:

@@ -124,7 +124,7 @@ def test_a_node_at_work_is_not_waited_for(slurm: SlurmCluster, tmp_path: Path) -
     process = bench(slurm, tmp_path, ("gpu2",))
     out, err = process.communicate()
     assert process.returncode == 3
-    assert "Requested nodes are busy" in record(tmp_path)["absent"]["gpu2"], out + err
+    assert "Requested nodes are busy" in record(tmp_path)["absent"]["gpu2"]["text"], out + err
     slurm.cancel(job)
 
 

@@ -87,6 +87,8 @@ def test_ranks_that_have_ended_have_neither_stacks_nor_segments() -> None:
 def test_what_cannot_be_removed_is_said(tmp_path: Path) -> None:
     there, missing = tmp_path / "there", tmp_path / "missing"
     there.touch()
-    told = remove({str(there), str(missing)})
-    assert told == [f"{missing} is left over: No such file or directory"]
+    left_over = remove({str(there), str(missing)})
+    assert [reason.text for reason in left_over] == [
+        f"{missing} is left over: No such file or directory"
+    ]
     assert not there.exists()

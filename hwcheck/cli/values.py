@@ -146,8 +146,10 @@ class Since(click.ParamType[datetime]):
             return value
         try:
             return datetime.combine(date.fromisoformat(value), time())
-        except ValueError:
-            pass
+        except ValueError:  # no day, so how long ago
+            return self._ago(value, param, ctx)
+
+    def _ago(self, value: str, param: Any, ctx: Any) -> datetime:
         now = datetime.now(timezone.utc).replace(tzinfo=None)
         try:
             return now - timedelta(seconds=length_s(value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -23,6 +24,8 @@ COMMANDS = (
 )
 """Each is ``cli`` in a module of its name."""
 LIST_FLAGS = ("-l", "--list")
+LIST_FORMAT, FORMER_COMPLETE = "--list-format", "--complete"
+"""Of Invoke, as former versions had them."""
 COMPLETE = "_HWCHECK_COMPLETE"
 """The variable by which a shell asks for completion (click, Shell Completion)."""
 SHELLS = ("bash", "zsh", "fish")
@@ -50,7 +53,7 @@ class Root(Actions):
         rest = [*([named] if named else []), *words[1:]]
         if first in HELP_FLAGS:
             return [*rest, "--help"]
-        if first in LIST_FLAGS and rest:
+        if first in LIST_FLAGS and rest and not rest[0].startswith(("-F", LIST_FORMAT)):
             more = "leave it out, or see --help"
             raise UsageError(f"{first} {rest[0]}: it lists all commands; {more}")
         return [*words]
@@ -87,6 +90,8 @@ def call(words: Sequence[str]) -> int:
     """
     if COMPLETE in os.environ:
         return completed(os.environ[COMPLETE])
+    if words[:1] == [FORMER_COMPLETE]:
+        return completed_line([word for word in words[1:] if word != "--"][1:])
     contexts: list[click.Context] = []
     code = ended(lambda: contexts.extend(parse(words)))
     for position, ctx in enumerate(contexts, 1):
@@ -106,6 +111,18 @@ def completed(instruction: str) -> int:
     return shell_complete(hwcheck, {}, "hwcheck", COMPLETE, instruction)
 
 
+def completed_line(words: Sequence[str]) -> int:
+    """Answer a script of a former version, which leaves out what does not begin as typed."""
+    from click.shell_completion import ShellComplete
+
+    shell = ShellComplete(hwcheck, {}, "hwcheck", COMPLETE)
+    *before, last = words or [""]
+    items = shell.get_completions(before, "-" if last.startswith("-") else "")
+    items += shell.get_completions([*words], "") if last else []
+    emit("".join(f"{item.value}\n" for item in items if item.type == "plain"))
+    return PASS
+
+
 def _printing(text: Callable[[click.Context], str]) -> Callable[..., None]:
     def callback(ctx: click.Context, param: click.Parameter, value: Any) -> None:  # noqa: ARG001
         if value and not ctx.resilient_parsing:
@@ -116,6 +133,13 @@ def _printing(text: Callable[[click.Context], str]) -> Callable[..., None]:
 
 
 def _listed(ctx: click.Context) -> str:
+    if ctx.meta.get(LIST_FORMAT) == "json":
+        tasks = [
+            {"name": name, "help": load(name).get_short_help_str(1000), "aliases": []}
+            for name in sorted(COMMANDS)
+        ]
+        whole = {"name": None, "help": None, "default": None, "tasks": tasks, "collections": []}
+        return json.dumps(whole) + "\n"
     formatter = ctx.make_formatter()
     hwcheck.format_commands(ctx, formatter)
     return formatter.getvalue().lstrip("\n")
@@ -150,6 +174,13 @@ hwcheck = Root(
             is_flag=True,
             callback=_printing(_listed),
             help="list the commands",
+            expose_value=False,  # and not eager: -F says how
+        ),
+        Option(
+            ["-F", LIST_FORMAT],
+            type=OneOf(("flat", "nested", "json")),
+            callback=lambda ctx, _, value: ctx.meta.update({LIST_FORMAT: value}),
+            hidden=True,
             **_EARLY,
         ),
         Option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -110,3 +111,25 @@ def test_each_shell_gets_a_script_that_asks_hwcheck(
 ) -> None:
     assert call(["--print-completion-script", shell]) == 0
     assert f"{COMPLETE}={shell}_complete" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "some"),
+    [
+        (["val"], {"validate", "sweep"}),
+        (["validate", "--pro"], {"--profile", "--prove"}),
+        (["validate", "--profile"], {"quick", "burn_in"}),
+        (["sweep"], {"run", "status"}),
+    ],
+)
+def test_a_script_of_a_former_version_is_answered(
+    words: list[str], some: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(["--complete", "--", "hwcheck", *words]) == 0
+    assert some <= set(capsys.readouterr().out.split())
+
+
+def test_the_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(["--list", "-F", "json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [task["name"] for task in listed["tasks"]] == sorted(COMMANDS)

@@ -31,7 +31,7 @@ def named_folder(text: str) -> Path:
 
 def new_folder(out: Path) -> Path:
     """Make ``<UTC time>-<short id>`` under ``out``, as a run's. Raises UsageError."""
-    path = out / folder_name(utc_now())
+    path = out / folder_name(utc_now(), out)
     try:
         path.mkdir(parents=True)
     except OSError as error:

@@ -10,6 +10,7 @@ is enough to judge and render again with no node.
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import shutil
 import threading
@@ -216,10 +217,19 @@ def utc_now() -> str:
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def folder_name(started: str) -> str:
-    """Return a new name for a folder of a command that began at this time of ``utc_now``."""
+SHORT_ID = re.compile("[0-9a-f]{6}")
+MOST_IDS = 0xFFFFFF
+
+
+def folder_name(started: str, out: Path) -> str:
+    """Return a new name for a folder of a command that began at this time of ``utc_now``.
+
+    Names sort as the commands began: it comes after those of the same second under ``out``.
+    """
     stamp = started.replace("-", "").replace(":", "")
-    return f"{stamp}-{secrets.token_hex(3)}"
+    names = (path.name.removeprefix(f"{stamp}-") for path in out.glob(f"{stamp}-*"))
+    last = max((int(name, 16) for name in names if SHORT_ID.fullmatch(name)), default=0)
+    return f"{stamp}-{last + 1 + secrets.randbelow(max(1, (MOST_IDS - last) // 2)):06x}"
 
 
 class RunFolder:
@@ -238,7 +248,7 @@ class RunFolder:
         written to, or when what was asked could not be read back.
         """
         started = utc_now()
-        meta = replace(meta, id=folder_name(started), started=started)
+        meta = replace(meta, id=folder_name(started, out), started=started)
         problem = schema_problem(meta.to_record(), "run")
         if problem:  # found now, and not when every host has been loaded
             raise UsageError(f"this run cannot be recorded: {problem}")

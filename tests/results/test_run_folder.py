@@ -21,6 +21,7 @@ from hwcheck.results.run_folder import (
     HostRecord,
     RunFolder,
     RunMeta,
+    folder_name,
     read_run,
     read_series,
     write_rendered,
@@ -359,3 +360,13 @@ def test_a_link_to_the_whole_folder_is_read(folder: RunFolder) -> None:
     latest = folder.path.parent / "latest"
     latest.symlink_to(folder.path)
     assert read_run(latest).meta == read_run(folder.path).meta
+
+
+def test_runs_of_one_second_sort_as_they_began(tmp_path: Path) -> None:
+    names = []
+    for _ in range(20):
+        names.append(folder_name("2026-01-31T12:00:00Z", tmp_path))
+        (tmp_path / names[-1]).mkdir()
+    (tmp_path / "20260131T120000Z-notes").mkdir()
+    assert names == sorted(set(names))
+    assert folder_name("2026-01-31T12:00:01Z", tmp_path) > names[-1]

@@ -282,7 +282,7 @@ REMEDY_OF: Mapping[str, ReasonRemedy] = {
         "something else kept it from being measured; the text says what and why",
         "the host does not give the value, or the measurement broke off",
         "see what the host itself says of what the evidence names (kernel log, the command here), "
-        "and read its log in the run folder; then run again with --only and the check's name",
+        "and read its log in the run folder; then run again",
         by_text=True,
     ),
     NOT_APPLICABLE: ReasonRemedy(

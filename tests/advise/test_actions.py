@@ -88,7 +88,7 @@ def test_worst_first_then_by_number_of_hosts() -> None:
         ("busy", AT_WORK, "run again when it is idle"),
         ("could_not_measure", NO_TORCH, "hwcheck_torch_python"),
         ("could_not_measure", CRASHED, "report it"),
-        ("could_not_measure", NOT_MEASURED, "--only and the check's name"),
+        ("could_not_measure", NOT_MEASURED, "then run again"),
     ],
 )
 def test_what_could_not_be_measured_says_how_to_make_it_measurable(
